@@ -1,0 +1,63 @@
+//! What leaves the fold: a committed transaction or schema change, with its GTID.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::binlog::table_map::TableMap;
+use crate::gtid::Gtid;
+
+/// A committed unit of the source.
+#[derive(Debug)]
+pub enum Unit {
+    Transaction(Transaction),
+    SchemaChange(SchemaChange),
+}
+
+/// What identifies a group beyond its GTID; compared on resume, when the last applied group is received again.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Fingerprint {
+    /// Microseconds since 1970 at the first commit; every replica keeps it.
+    pub original_commit_micros: u64,
+    /// Microseconds since 1970 at the commit on the server we read from.
+    pub immediate_commit_micros: u64,
+    /// Length of the whole group in bytes.
+    pub transaction_length: u64,
+}
+
+/// A committed transaction: raw rows in commit order. Filtered or empty ones have no changes and still move the position.
+#[derive(Debug)]
+pub struct Transaction {
+    pub gtid: Gtid,
+    pub fingerprint: Fingerprint,
+    pub changes: Vec<RowsChange>,
+    /// Bytes held by `changes`, for the channel's bound.
+    pub bytes: usize,
+}
+
+/// What a rows event does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowsKind {
+    Write,
+    Update,
+    Delete,
+}
+
+/// One rows event, undecoded, with the table map of its own statement.
+#[derive(Debug, Clone)]
+pub struct RowsChange {
+    pub map: Arc<TableMap>,
+    pub kind: RowsKind,
+    /// Event flags of the rows event: 0x1 STMT_END, 0x2 NO_FOREIGN_KEY_CHECKS, 0x10 USE_SQL_FOREIGN_KEY.
+    pub flags: u16,
+    /// The images part of the body: after the column bitmaps, which are known to be full.
+    pub images: Bytes,
+}
+
+/// A self-committing DDL statement on at least one table, database or other object.
+#[derive(Debug)]
+pub struct SchemaChange {
+    pub gtid: Gtid,
+    pub fingerprint: Fingerprint,
+    pub statement: super::statement::Ddl,
+}

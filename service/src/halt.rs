@@ -1,0 +1,232 @@
+//! The catalogue of halts: every reason for which the pipeline stops by itself, with the
+//! operator's remedy, and the split between what is retried and what halts.
+//!
+//! A halt never carries a row value, a statement literal, an XID or a credential: its `detail`
+//! names objects (tables, columns, event types, positions, GTIDs, settings) and nothing else.
+
+use std::fmt;
+
+use crate::gtid::Gtid;
+
+macro_rules! reasons {
+    ($($variant:ident $name:literal $remedy:literal,)*) => {
+        /// Why the pipeline halted. The names are stable: they are stored in `tidegate.halt`,
+        /// served by `/status`, and are the headings of the runbook.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Reason { $(#[doc = $remedy] $variant,)* }
+
+        impl Reason {
+            /// Every reason, in catalogue order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The stable name, as stored, served and used as a runbook heading.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What the operator does about it, in one or two sentences.
+            #[must_use]
+            pub const fn remedy(self) -> &'static str {
+                match self { $(Self::$variant => $remedy,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    // The event sequence contradicts the grammar.
+    GtidWithinOpenTransaction "gtid_within_open_transaction"
+        "A transaction was cut off by the next one. Check the source's binlog with mysqlbinlog at the reported position; if the file is damaged, copy the tables again.",
+    BeginWithoutGtid "begin_without_gtid"
+        "A transaction arrived without a GTID. Check that nothing between the source and Tidegate rewrites the binlog stream, then resume.",
+    QueryWithoutGtid "query_without_gtid"
+        "A statement arrived without a GTID. Check that nothing between the source and Tidegate rewrites the binlog stream, then resume.",
+    RowsWithoutTransaction "rows_without_transaction"
+        "Rows arrived outside a transaction. Check that nothing between the source and Tidegate rewrites the binlog stream, then resume.",
+    TerminatorWithoutTransaction "terminator_without_transaction"
+        "A commit arrived outside a transaction. Check that nothing between the source and Tidegate rewrites the binlog stream, then resume.",
+    UnmappedTableId "unmapped_table_id"
+        "Rows name a table id that their statement did not announce. Check the source's binlog with mysqlbinlog at the reported position.",
+    TransactionLengthMismatch "transaction_length_mismatch"
+        "A transaction is longer or shorter than its GTID event says: events are missing or were added. Check the source's binlog for damage.",
+    UnsupportedTransactionShape "unsupported_transaction_shape"
+        "The transaction has a shape that Tidegate does not apply, such as a two-phase XA transaction while fold.xa is \"refuse\". Avoid it on the replicated tables and copy them again, or wait for a release that supports it.",
+    CompressedPayloadInvalid "compressed_payload_invalid"
+        "A compressed transaction could not be inflated. Check the source's binlog for damage; binlog_transaction_compression=OFF avoids compressed transactions from then on.",
+    BufferExhausted "buffer_exhausted"
+        "One transaction is larger than fold.max_buffer_bytes. Raise it and resume.",
+    DdlUnparsed "ddl_unparsed"
+        "A statement could not be read well enough to tell which tables it touches. Find it in the source's binlog at the reported GTID; if it touches no replicated table, report the shape of the statement.",
+    DdlUnsupported "ddl_unsupported"
+        "A schema change on a replicated table is not supported. Copy the table again: drop it from tables.include, let Tidegate detach it, drop the target table, and include it again.",
+    StatementFormatDml "statement_format_dml"
+        "A session wrote with binlog_format=STATEMENT or MIXED, so its rows are not in the binlog. Set binlog_format=ROW globally and in that application, then copy the tables again.",
+    PartialRowImage "partial_row_image"
+        "A row event does not carry all columns. Set binlog_row_image=FULL globally and in every session, then copy the tables again.",
+    PartialJson "partial_json"
+        "A session wrote partial JSON updates. Set binlog_row_value_options='' globally and in every session, then copy the tables again.",
+    AnonymousGtid "anonymous_gtid"
+        "The source wrote transactions without GTIDs. Set gtid_mode=ON, then copy the tables again.",
+    Incident "incident"
+        "The source reports that it lost changes (an INCIDENT event). Copy the tables again.",
+    RollbackInStream "rollback_in_stream"
+        "The stream holds a rolled back transaction in statement format. Set binlog_format=ROW globally and in every session, then copy the tables again.",
+    RowMetadataNotFull "row_metadata_not_full"
+        "Table maps carry no column names. SET GLOBAL binlog_row_metadata = FULL, then resume once the statement at the reported GTID is past, or copy the tables again.",
+    UnknownEvent "unknown_event"
+        "The source sent an event type that this release does not know. Check that the source is MySQL 8.0 to 9.7 and not MariaDB, and upgrade Tidegate.",
+    // The bytes.
+    EventChecksumMismatch "event_checksum_mismatch"
+        "An event does not match its CRC32. Check the source's binlog and the network path for damage, then resume.",
+    EventMalformed "event_malformed"
+        "An event could not be decoded. Check the source's binlog with mysqlbinlog at the reported position and report the event type.",
+    // Values and schema.
+    SchemaDrift "schema_drift"
+        "The source's table is not what Tidegate recorded when it copied it. Undo the change on the source or copy the table again.",
+    TargetDrift "target_drift"
+        "The target's table is not what Tidegate created or checked. Restore the reported column or key, then resume.",
+    UnsupportedType "unsupported_type"
+        "A replicated table has a column of a type that this release does not convert. Exclude the table.",
+    UnsupportedCharset "unsupported_charset"
+        "A replicated table has a column in a character set that this release does not convert. Exclude the table or convert the column to utf8mb4.",
+    ValueOutOfRange "value_out_of_range"
+        "A value does not fit the target's column type. Mend the value on the source and copy the table again, or exclude the table.",
+    ValueInvalid "value_invalid"
+        "A value can't be stored in PostgreSQL as it is (bytes invalid in the column's character set, a NUL character in text, or an impossible date). Mend the value on the source and copy the table again, or exclude the table.",
+    KeylessRowNotFound "keyless_row_not_found"
+        "A change to a table without a key did not match exactly one row on the target. Something else changed the target's table: copy it again.",
+    TargetConstraint "target_constraint"
+        "The target refused a change that the source accepted. Remove the constraint, trigger or rule that Tidegate did not create, then resume.",
+    // The source.
+    DataGap "data_gap"
+        "The source has purged binlogs that Tidegate still needs. Copy the tables again, and raise binlog_expire_logs_seconds.",
+    ServerIdConflict "server_id_conflict"
+        "Another replica uses the same server_id or replica UUID and the two evict one another. Give each a source.server_id of its own and stop the other instance.",
+    SourceIdentityMismatch "source_identity_mismatch"
+        "The source does not have the transactions that Tidegate has applied from it: it was reset, restored or replaced. Point Tidegate at the right server or copy the tables again.",
+    SourceHistoryDiverged "source_history_diverged"
+        "The source has another transaction under the GTID that Tidegate applied last: it was reset or restored and refilled. Copy the tables again.",
+    DumpChecksumRefused "dump_checksum_refused"
+        "The source refused to send events with its checksum setting. Set binlog_checksum to CRC32 or NONE and resume.",
+    UnrecognizedDumpError "unrecognized_dump_error"
+        "The source refused or broke off the binlog stream with an error that Tidegate does not know. See the error text and the source's error log.",
+    SourcePreflight "source_preflight"
+        "The source's settings or privileges do not allow an exact replication. Run `tidegate check` and apply the SQL it prints.",
+    SourceUnavailable "source_unavailable"
+        "The source could not be reached or kept failing within the retry budget. Check that it runs and that address, credentials and TLS settings are right, then resume.",
+    // The target.
+    TargetPreflight "target_preflight"
+        "The target's settings or privileges do not allow an exact replication. Run `tidegate check` and apply the SQL it prints.",
+    TargetUnavailable "target_unavailable"
+        "The target could not be reached or kept failing within the retry budget. Check that it runs and that address, credentials and TLS settings are right, then resume.",
+    CheckpointInvalid "checkpoint_invalid"
+        "The control schema `tidegate` in the target was changed by something else or written by a newer release. Restore it from a backup of the target, or use the newer release.",
+    // The snapshot.
+    SnapshotLockUnavailable "snapshot_lock_unavailable"
+        "The brief read lock that a table's copy starts with could not be had: a long write transaction or a prepared XA transaction holds the table. End it, then resume.",
+    SnapshotInterrupted "snapshot_interrupted"
+        "A table was changed by DDL during its copy more often than snapshot.max_captures allows. Resume when the schema changes are over, or grant BACKUP_ADMIN so that Tidegate can hold DDL off.",
+    Internal "internal_error"
+        "Tidegate found itself in a state that should be impossible. Restart it; if it halts again, report the detail.",
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A terminal stop of the pipeline: the reason, what it concerns, and nothing of the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Halt {
+    pub reason: Reason,
+    /// One sentence for the operator. Names objects, never values.
+    pub detail: String,
+    /// The GTID of the group in hand, where there is one.
+    pub gtid: Option<Gtid>,
+    /// The source table concerned, as `database.table`.
+    pub table: Option<String>,
+}
+
+impl Halt {
+    #[must_use]
+    pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into(), gtid: None, table: None }
+    }
+
+    /// Adds the GTID unless one is already there: the innermost knows best.
+    #[must_use]
+    pub fn at_gtid(mut self, gtid: &Gtid) -> Self {
+        self.gtid.get_or_insert_with(|| gtid.clone());
+        self
+    }
+
+    /// Adds the table unless one is already there.
+    #[must_use]
+    pub fn on_table(mut self, database: &str, table: &str) -> Self {
+        self.table.get_or_insert_with(|| format!("{database}.{table}"));
+        self
+    }
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason, self.detail)?;
+        if let Some(table) = &self.table {
+            write!(f, " (table {table})")?;
+        }
+        if let Some(gtid) = &self.gtid {
+            write!(f, " (GTID {gtid})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Halt {}
+
+/// Which server a retried failure concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Source,
+    Target,
+}
+
+/// How one cycle of the pipeline ends when it does not end by request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// Terminal until the operator acts.
+    #[error(transparent)]
+    Halt(Box<Halt>),
+    /// Connections are dropped and the cycle starts over from the checkpoint.
+    #[error("{message}")]
+    Retry { side: Side, message: String },
+}
+
+impl From<Halt> for Failure {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(Box::new(halt))
+    }
+}
+
+impl Failure {
+    /// A failure of the named server's connection. `message` must not hold data: use the
+    /// `redact` helpers of `source` and `sink` to turn a driver's error into it.
+    #[must_use]
+    pub fn retry(side: Side, message: impl Into<String>) -> Self {
+        Self::Retry { side, message: message.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_snake_case() {
+        let names: HashSet<_> = Reason::ALL.iter().map(|r| r.name()).collect();
+        assert_eq!(names.len(), Reason::ALL.len());
+        assert!(names.iter().all(|n| n.chars().all(|c| c.is_ascii_lowercase() || c == '_')));
+    }
+}
