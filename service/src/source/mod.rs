@@ -5,6 +5,7 @@
 //! literals enter an error or a log line: a driver's error becomes text only through
 //! [`connect::redact`].
 
+pub mod capture;
 pub mod connect;
 pub mod dump;
 pub mod preflight;
