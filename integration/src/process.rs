@@ -22,6 +22,9 @@ use crate::postgres::{self, TARGET_PASSWORD, TARGET_ROLE};
 use crate::servers::{free_port, tail};
 use crate::wait::{self, Look};
 
+/// The bearer token of the admin surface.
+pub const ADMIN_TOKEN: &str = "canary-admin-token-4711";
+
 /// Lines of the log that an error shows.
 const SHOWN_LOG_LINES: usize = 40;
 
@@ -34,7 +37,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// The minimal configuration, with the harness's users and everything else at its default.
+    /// The minimal configuration, with the harness's users. Only two times are shorter than their
+    /// defaults, so that tests need not wait: the idle commit and the greatest pause between retries.
     pub fn new(source: SocketAddr, target: SocketAddr, source_db: &str, target_db: &str) -> Self {
         /// Replicas of one source need different ids; the servers' own are below.
         static SERVER_ID: AtomicU32 = AtomicU32::new(4000);
@@ -51,6 +55,8 @@ impl Config {
             .set("target.url", format!("postgres://{TARGET_ROLE}@{target}/{target_db}"))
             .set("target.tls", "off")
             .set("tables.include", vec![format!("{source_db}.*")])
+            .set("apply.idle_commit_interval", "100ms")
+            .set("retry.max_backoff", "1s")
     }
 
     /// Sets a key, such as `fold.xa`, to a string, number, boolean or list.
@@ -111,9 +117,8 @@ impl Config {
         let mut config = self.clone();
         config.put("source.password_file", password("mysql.password", &self.source_password)?);
         config.put("target.password_file", password("postgres.password", &self.target_password)?);
-        if !config.table.contains_key("admin") || config.table["admin"].get("listen").is_none() {
-            config.put("admin.listen", admin.to_string());
-        }
+        config.put("admin.token_file", password("admin.token", ADMIN_TOKEN)?);
+        config.put("admin.listen", admin.to_string());
         let path = dir.join("tidegate.toml");
         fs::write(&path, config.table.to_string())?;
         Ok(path)
@@ -235,9 +240,9 @@ impl Tidegate {
         http::get(self.admin, path).await
     }
 
-    /// `POST` on the admin surface.
-    pub async fn post(&self, path: &str, token: Option<&str>) -> Result<Response> {
-        http::post(self.admin, path, token).await
+    /// `POST` on the admin surface, with the token. Without or with another: [`http::post`].
+    pub async fn post(&self, path: &str) -> Result<Response> {
+        http::post(self.admin, path, Some(ADMIN_TOKEN)).await
     }
 
     /// `/status`.
