@@ -209,7 +209,7 @@ proptest! {
     #[test]
     fn text_and_wire_round_trip(model in triples()) {
         let set = build(&model);
-        prop_assert_eq!(set.to_string().parse::<GtidSet>().unwrap(), set.clone());
+        prop_assert_eq!(set.to_string().parse::<GtidSet>().as_ref(), Ok(&set));
         prop_assert_eq!(GtidSet::decode(&set.encode()).unwrap(), set);
     }
 
