@@ -5,8 +5,11 @@
 
 pub mod cell;
 pub mod event;
+mod gtid_event;
 pub mod json;
 pub mod payload;
+mod query_event;
+mod reader;
 pub mod row_image;
 pub mod table_map;
 
