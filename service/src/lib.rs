@@ -20,4 +20,7 @@ pub mod config;
 pub mod fold;
 pub mod gtid;
 pub mod halt;
+pub mod preflight;
 pub mod schema;
+pub mod source;
+pub mod tls;

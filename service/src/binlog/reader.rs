@@ -15,6 +15,11 @@ impl<'a> Reader<'a> {
         Self { what, bytes, position: 0 }
     }
 
+    /// Starts within `bytes`, so that errors keep the offsets of the whole; a `position` past the end reads nothing.
+    pub(super) fn at(what: &'static str, bytes: &'a [u8], position: usize) -> Self {
+        Self { what, bytes, position: position.min(bytes.len()) }
+    }
+
     pub(super) const fn position(&self) -> usize {
         self.position
     }
