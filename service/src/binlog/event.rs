@@ -252,6 +252,11 @@ impl Envelope {
     }
 }
 
+/// The length that a header claims for its event.
+pub(super) const fn event_length(header: &[u8; HEADER_LENGTH]) -> usize {
+    u32::from_le_bytes([header[9], header[10], header[11], header[12]]) as usize
+}
+
 /// Opens an event of a transaction payload, which carries no checksum.
 pub fn open_inner(event: Bytes) -> Result<RawEvent, EnvelopeError> {
     let header = read_header(&event)?;

@@ -24,6 +24,12 @@ impl<'a> Reader<'a> {
         self.position
     }
 
+    /// The bytes that this reader runs over, cut off `size` bytes after `start`; `None` if they end before.
+    pub(super) fn until(&self, start: usize, size: u64) -> Option<&'a [u8]> {
+        let end = start.checked_add(usize::try_from(size).ok()?)?;
+        self.bytes.get(..end)
+    }
+
     pub(super) const fn remaining(&self) -> usize {
         self.bytes.len() - self.position
     }
