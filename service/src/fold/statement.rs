@@ -49,6 +49,13 @@ pub struct Ddl {
 }
 
 impl Ddl {
+    /// Bytes that the names take.
+    pub(super) fn bytes(&self) -> usize {
+        let tables = self.tables.iter().map(|name| name.database.len() + name.table.len());
+        tables.chain(self.databases.iter().map(String::len)).sum::<usize>()
+            + self.tables.len() * size_of::<TableName>()
+    }
+
     const fn administrative() -> Self {
         Self::on_tables(DdlKind::Administrative, Vec::new())
     }
