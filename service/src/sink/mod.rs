@@ -1,0 +1,28 @@
+//! The target: everything that reads or writes PostgreSQL.
+//!
+//! Only [`checkpoint::commit`] commits replicated data, and it takes a [`transaction::FencedTransaction`],
+//! which only a [`session::Session`] opens and which holds the pipeline's epoch row from its
+//! first statement on. A process that lost the pipeline to another one can therefore open
+//! transactions but commit none.
+//!
+//! Reading order: [`session`], [`transaction`], [`checkpoint`], [`writer`], [`apply`], [`copy`].
+
+pub mod apply;
+pub mod catalog;
+pub mod checkpoint;
+pub mod connect;
+pub mod copy;
+pub mod error;
+pub mod migrate;
+mod params;
+pub mod preflight;
+mod prepared;
+pub mod report;
+mod rows;
+mod schema_change;
+pub mod session;
+mod statements;
+pub mod table_state;
+mod tables;
+pub mod transaction;
+pub mod writer;

@@ -1,0 +1,184 @@
+//! The persisted state of a replicated table: one row of `tidegate.table_state`.
+
+use tokio_postgres::{Client, Row};
+
+use super::error::{control_schema_invalid, while_doing};
+use super::params::{Params, ParamsBuilder};
+use crate::gtid::GtidSet;
+use crate::halt::{Failure, Halt, Reason};
+use crate::schema::{TableModel, TableName};
+
+/// Where a table stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TablePhase {
+    /// Known, not yet captured.
+    Pending,
+    /// Waiting for the brief read lock of the capture.
+    Capturing,
+    Copying,
+    /// Copied; shows one state of the source once the processed set includes `converge_set`.
+    CatchingUp,
+    Streaming,
+    Resyncing,
+    /// No longer in the filter; its rows stay, its changes are not applied.
+    Detached,
+    Halted,
+}
+
+impl TablePhase {
+    const ALL: [Self; 8] = [
+        Self::Pending,
+        Self::Capturing,
+        Self::Copying,
+        Self::CatchingUp,
+        Self::Streaming,
+        Self::Resyncing,
+        Self::Detached,
+        Self::Halted,
+    ];
+
+    /// The name stored and served.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Capturing => "capturing",
+            Self::Copying => "copying",
+            Self::CatchingUp => "catching_up",
+            Self::Streaming => "streaming",
+            Self::Resyncing => "resyncing",
+            Self::Detached => "detached",
+            Self::Halted => "halted",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+}
+
+/// A replicated table as of the position.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableState {
+    pub model: TableModel,
+    pub phase: TablePhase,
+    /// Transactions whose effects the copied rows hold: the stream applies the others.
+    pub snapshot_set: Option<GtidSet>,
+    /// What the processed set must include before the table shows one state of the source.
+    pub converge_set: Option<GtidSet>,
+    pub target_schema: String,
+    pub target_table: String,
+    /// The copy's plan, opaque to the sink.
+    pub plan: Option<serde_json::Value>,
+    /// Rows of the chunks done. Counted by the chunks' own commits; saving a state keeps it.
+    pub rows_copied: u64,
+    pub rows_estimated: Option<u64>,
+}
+
+impl TableState {
+    #[must_use]
+    pub const fn name(&self) -> &TableName {
+        &self.model.name
+    }
+}
+
+/// Inserts or replaces all that the owner of the table decides; `rows_copied` is the chunks'.
+pub(super) const SAVE: &str = "\
+    INSERT INTO tidegate.table_state AS t (pipeline, source_database, source_table, state, snapshot_set, \
+        converge_set, target_schema, target_table, model, plan, rows_estimated) \
+    VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, \
+        $9::text::jsonb, $10::text::jsonb, $11::int8) \
+    ON CONFLICT (pipeline, source_database, source_table) DO UPDATE SET \
+        state = EXCLUDED.state, snapshot_set = EXCLUDED.snapshot_set, converge_set = EXCLUDED.converge_set, \
+        target_schema = EXCLUDED.target_schema, target_table = EXCLUDED.target_table, \
+        model = EXCLUDED.model, plan = EXCLUDED.plan, rows_estimated = EXCLUDED.rows_estimated, \
+        updated_at = clock_timestamp()";
+
+pub(super) const MARK_STREAMING: &str = "\
+    UPDATE tidegate.table_state SET state = 'streaming', updated_at = clock_timestamp() \
+    WHERE pipeline = $1::text AND source_database = $2::text AND source_table = $3::text";
+
+pub(super) const FORGET_CHUNKS: &str = "\
+    DELETE FROM tidegate.snapshot_chunk \
+    WHERE pipeline = $1::text AND source_database = $2::text AND source_table = $3::text";
+
+pub(super) const RESET_ROWS_COPIED: &str = "\
+    UPDATE tidegate.table_state SET rows_copied = 0 \
+    WHERE pipeline = $1::text AND source_database = $2::text AND source_table = $3::text";
+
+const LOAD: &str = "\
+    SELECT source_database, source_table, state, snapshot_set, converge_set, target_schema, target_table, \
+        model::text, plan::text, rows_copied, rows_estimated \
+    FROM tidegate.table_state WHERE pipeline = $1::text ORDER BY source_database, source_table";
+
+/// Parameters of [`SAVE`].
+pub(super) fn save_params(pipeline: &str, state: &TableState) -> Result<Params, Halt> {
+    let model = serde_json::to_string(&state.model)
+        .map_err(|_| Halt::new(Reason::Internal, "a table model can't be written as JSON"))?;
+    let estimate = state.rows_estimated.map(|rows| i64::try_from(rows).unwrap_or(i64::MAX));
+    let plan = state.plan.as_ref().map(ToString::to_string);
+    Ok(name_params(pipeline, state.name())
+        .text(state.phase.name())
+        .optional_text(state.snapshot_set.as_ref().map(ToString::to_string).as_deref())
+        .optional_text(state.converge_set.as_ref().map(ToString::to_string).as_deref())
+        .text(&state.target_schema)
+        .text(&state.target_table)
+        .text(&model)
+        .optional_text(plan.as_deref())
+        .optional_int8(estimate)
+        .build())
+}
+
+/// Pipeline, database and table: what every statement on a table's rows starts with.
+pub(super) fn name_params(pipeline: &str, name: &TableName) -> ParamsBuilder {
+    ParamsBuilder::default().text(pipeline).text(&name.database).text(&name.table)
+}
+
+/// Every table of the pipeline, detached ones included, in name order.
+pub async fn load(client: &Client, pipeline: &str) -> Result<Vec<TableState>, Failure> {
+    let rows = client.query(LOAD, &[&pipeline]).await.map_err(while_doing("reading table states"))?;
+    rows.iter().map(|row| read(row)?.ok_or_else(|| control_schema_invalid("a table state").into())).collect()
+}
+
+/// `None` when a column holds what was never written.
+fn read(row: &Row) -> Result<Option<TableState>, Failure> {
+    read_columns(row).map_err(while_doing("reading table states"))
+}
+
+fn read_columns(row: &Row) -> Result<Option<TableState>, tokio_postgres::Error> {
+    let name = TableName { database: row.try_get(0)?, table: row.try_get(1)? };
+    let phase = TablePhase::from_name(row.try_get(2)?);
+    let sets = [set(row.try_get(3)?), set(row.try_get(4)?)];
+    let (target_schema, target_table) = (row.try_get(5)?, row.try_get(6)?);
+    let model = serde_json::from_str::<TableModel>(row.try_get(7)?).ok();
+    let plan = row.try_get::<_, Option<&str>>(8)?.map(serde_json::from_str).transpose().ok();
+    let rows_copied = u64::try_from(row.try_get::<_, i64>(9)?).ok();
+    let rows_estimated = row.try_get::<_, Option<i64>>(10)?.map(u64::try_from).transpose().ok();
+    let ([Some(snapshot_set), Some(converge_set)], Some(phase), Some(model), Some(plan)) =
+        (sets, phase, model, plan)
+    else {
+        return Ok(None);
+    };
+    let (Some(rows_copied), Some(rows_estimated)) = (rows_copied, rows_estimated) else { return Ok(None) };
+    if model.name != name {
+        return Ok(None);
+    }
+    Ok(Some(TableState {
+        model,
+        phase,
+        snapshot_set,
+        converge_set,
+        target_schema,
+        target_table,
+        plan,
+        rows_copied,
+        rows_estimated,
+    }))
+}
+
+/// Outer `None`: not a GTID set.
+#[allow(clippy::option_option)]
+fn set(text: Option<&str>) -> Option<Option<GtidSet>> {
+    text.map(str::parse).transpose().ok()
+}

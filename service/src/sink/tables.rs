@@ -1,0 +1,139 @@
+//! The replicated tables in memory: which changes each takes, and what writing them needs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio_postgres::Client;
+
+use super::prepared::{self, Prepared};
+use super::table_state::{TablePhase, TableState};
+use crate::binlog::table_map::TableMap;
+use crate::convert::RowEncoder;
+use crate::gtid::{Gtid, GtidSet};
+use crate::halt::{Failure, Halt, Reason};
+use crate::schema::{TableModel, TableName, diff};
+
+/// Every table of the pipeline, by name.
+pub(super) struct Tables {
+    tables: Vec<Table>,
+    by_database: HashMap<String, HashMap<String, usize>>,
+}
+
+pub(super) struct Table {
+    pub(super) state: TableState,
+    shape: Option<Shape>,
+    prepared: Option<Prepared>,
+}
+
+/// The table map that was compared with the model last, and the encoder made from both.
+struct Shape {
+    map: Arc<TableMap>,
+    encoder: RowEncoder,
+}
+
+/// What writing a table's rows needs.
+pub(super) struct Writing<'a> {
+    pub(super) model: &'a TableModel,
+    pub(super) encoder: &'a RowEncoder,
+    pub(super) prepared: &'a Prepared,
+}
+
+impl Tables {
+    pub(super) fn new(states: Vec<TableState>) -> Self {
+        let mut tables = Self { tables: Vec::with_capacity(states.len()), by_database: HashMap::new() };
+        for state in states {
+            tables.add(state);
+        }
+        tables
+    }
+
+    pub(super) fn add(&mut self, state: TableState) {
+        let TableName { database, table } = state.name().clone();
+        self.by_database.entry(database).or_default().insert(table, self.tables.len());
+        self.tables.push(Table { state, shape: None, prepared: None });
+    }
+
+    pub(super) fn find(&self, database: &str, table: &str) -> Option<usize> {
+        self.by_database.get(database)?.get(table).copied()
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Table> {
+        self.tables.get(index)
+    }
+
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Table> {
+        self.tables.get_mut(index)
+    }
+
+    pub(super) fn state(&self, name: &TableName) -> Option<&TableState> {
+        self.find(&name.database, &name.table).and_then(|index| self.get(index)).map(|table| &table.state)
+    }
+
+    pub(super) fn states(&self) -> impl Iterator<Item = &TableState> {
+        self.tables.iter().map(|table| &table.state)
+    }
+
+    /// Tables that show one state of the source once `processed` is reached.
+    pub(super) fn converged(&self, processed: &GtidSet) -> Vec<TableName> {
+        let converges = |state: &&TableState| {
+            let needed = state.converge_set.as_ref().or(state.snapshot_set.as_ref());
+            state.phase == TablePhase::CatchingUp && needed.is_some_and(|set| processed.includes(set))
+        };
+        self.states().filter(converges).map(|state| state.name().clone()).collect()
+    }
+
+    pub(super) fn mark_streaming(&mut self, names: &[TableName]) {
+        for table in &mut self.tables {
+            if names.contains(table.state.name()) {
+                table.state.phase = TablePhase::Streaming;
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Whether a change at this GTID is to be applied: it is not in the copied rows yet.
+    ///
+    /// # Errors
+    /// `internal_error` when the table has no copy that the stream could continue.
+    pub(super) fn takes(&self, gtid: &Gtid) -> Result<bool, Halt> {
+        if self.state.phase == TablePhase::Detached {
+            return Ok(false);
+        }
+        match &self.state.snapshot_set {
+            Some(set) => Ok(!set.contains(gtid)),
+            None => Err(Halt::new(Reason::Internal, "the stream reached a table that has not been copied")),
+        }
+    }
+
+    /// Compares the statement's table map with the model. Equal bytes have been compared before.
+    pub(super) fn check(&mut self, map: &Arc<TableMap>) -> Result<(), Halt> {
+        if self.shape.as_ref().is_some_and(|shape| Arc::ptr_eq(&shape.map, map) || shape.map.raw == map.raw) {
+            return Ok(());
+        }
+        diff::check_map(&self.state.model, map)?;
+        let encoder = RowEncoder::new(&self.state.model, map)?;
+        self.shape = Some(Shape { map: Arc::clone(map), encoder });
+        Ok(())
+    }
+
+    pub(super) const fn is_prepared(&self) -> bool {
+        self.prepared.is_some()
+    }
+
+    /// Prepares the statements, which must find the target's table as the model says.
+    pub(super) async fn prepare(&mut self, client: &Client) -> Result<(), Failure> {
+        self.prepared = Some(prepared::prepare(client, &self.state.model).await?);
+        Ok(())
+    }
+
+    /// What writing rows needs, once checked and prepared.
+    pub(super) fn writing(&self) -> Result<Writing<'_>, Halt> {
+        match (&self.shape, &self.prepared) {
+            (Some(shape), Some(prepared)) => {
+                Ok(Writing { model: &self.state.model, encoder: &shape.encoder, prepared })
+            }
+            _ => Err(Halt::new(Reason::Internal, "a table was written before it was checked")),
+        }
+    }
+}

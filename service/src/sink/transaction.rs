@@ -1,0 +1,218 @@
+//! One Postgres transaction of this pipeline, with its statements in flight.
+//!
+//! Statements are sent without waiting for the replies of earlier ones (PostgreSQL manual,
+//! "Extended Query Pipelining"). Replies arrive in order, so the first error is that of the
+//! earliest statement that failed; the server refuses all later ones.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+
+use futures_util::FutureExt;
+use tokio_postgres::{Client, Statement};
+
+use super::error::failure;
+use super::params::Params;
+use super::session::Fence;
+use crate::halt::{Failure, Side};
+
+/// Parameter bytes in flight, beside the bound on statements: wide rows must not multiply with
+/// it. A statement larger than this is sent alone.
+const MAX_BYTES_IN_FLIGHT: usize = 4 << 20;
+
+/// What a statement was sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Begin, fence, progress: with what it does, for messages.
+    Control(&'static str),
+    /// A row of the batch's unit and the registry's table with these indexes.
+    Row { unit: usize, table: usize },
+}
+
+/// How many rows a statement must touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect {
+    Any,
+    Rows(u64),
+}
+
+/// A statement that failed or touched another number of rows than it must.
+#[derive(Debug)]
+pub(super) struct OpError {
+    pub(super) origin: Origin,
+    pub(super) cause: Cause,
+}
+
+#[derive(Debug)]
+pub(super) enum Cause {
+    Postgres(tokio_postgres::Error),
+    Rows,
+}
+
+impl OpError {
+    pub(super) const fn postgres(doing: &'static str, error: tokio_postgres::Error) -> Self {
+        Self { origin: Origin::Control(doing), cause: Cause::Postgres(error) }
+    }
+
+    /// What the error means where no row is concerned.
+    pub(super) fn into_failure(self) -> Failure {
+        let doing = match self.origin {
+            Origin::Control(doing) => doing,
+            Origin::Row { .. } => "writing rows",
+        };
+        match self.cause {
+            Cause::Postgres(error) => failure(doing, &error),
+            Cause::Rows => Failure::retry(
+                Side::Target,
+                format!("{doing}: fenced off, another process has taken over the pipeline"),
+            ),
+        }
+    }
+}
+
+type Reply<'a> = Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send + 'a>>;
+
+/// A statement sent and not yet answered.
+struct InFlight<'a> {
+    origin: Origin,
+    expect: Expect,
+    bytes: usize,
+    reply: Reply<'a>,
+    /// The answer, where sending already gave one.
+    answered: Option<Result<u64, tokio_postgres::Error>>,
+}
+
+/// An open transaction. Dropping it rolls it back; only [`super::checkpoint::commit`] ends it
+/// otherwise.
+pub struct FencedTransaction<'a> {
+    client: &'a Client,
+    control: &'a mut HashMap<&'static str, Statement>,
+    fence: Fence,
+    in_flight: VecDeque<InFlight<'a>>,
+    bytes_in_flight: usize,
+    max_in_flight: usize,
+    ended: bool,
+}
+
+impl<'a> FencedTransaction<'a> {
+    pub(super) fn new(
+        client: &'a Client,
+        control: &'a mut HashMap<&'static str, Statement>,
+        fence: Fence,
+        max_in_flight: usize,
+    ) -> Self {
+        let in_flight = VecDeque::with_capacity(max_in_flight);
+        Self { client, control, fence, in_flight, bytes_in_flight: 0, max_in_flight, ended: false }
+    }
+
+    pub(super) fn pipeline(&self) -> &str {
+        &self.fence.pipeline
+    }
+
+    /// The connection, with no statement in flight: for what must wait for its own reply.
+    pub(super) async fn quiet_client(&mut self) -> Result<&'a Client, OpError> {
+        self.drain().await?;
+        Ok(self.client)
+    }
+
+    /// Sends a prepared statement, waiting only where a bound on statements in flight asks for it.
+    pub(super) async fn send(
+        &mut self,
+        origin: Origin,
+        statement: &Statement,
+        params: Params,
+        expect: Expect,
+    ) -> Result<(), OpError> {
+        let bytes = params.len();
+        while self.is_full(bytes) {
+            self.finish_first().await?;
+        }
+        let mut reply: Reply<'a> = Box::pin(execute(self.client, statement.clone(), params));
+        // The first poll hands the statement to the connection.
+        let answered = poll_fn(|cx| match reply.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await;
+        self.bytes_in_flight += bytes;
+        self.in_flight.push_back(InFlight { origin, expect, bytes, reply, answered });
+        Ok(())
+    }
+
+    /// Sends a control statement, preparing it on its first use in this session.
+    pub(super) async fn control(
+        &mut self,
+        origin: Origin,
+        sql: &'static str,
+        params: Params,
+        expect: Expect,
+    ) -> Result<(), OpError> {
+        let statement = match self.control.get(sql) {
+            Some(statement) => statement.clone(),
+            None => {
+                self.drain().await?;
+                let prepared = self.client.prepare(sql).await;
+                let statement =
+                    prepared.map_err(|error| OpError { origin, cause: Cause::Postgres(error) })?;
+                self.control.insert(sql, statement.clone());
+                statement
+            }
+        };
+        self.send(origin, &statement, params, expect).await
+    }
+
+    /// Waits for every reply.
+    pub(super) async fn drain(&mut self) -> Result<(), OpError> {
+        while !self.in_flight.is_empty() {
+            self.finish_first().await?;
+        }
+        Ok(())
+    }
+
+    /// The transaction is over: nothing to roll back.
+    pub(super) const fn mark_ended(&mut self) {
+        self.ended = true;
+    }
+
+    fn is_full(&self, bytes: usize) -> bool {
+        let count = self.in_flight.len();
+        count >= self.max_in_flight || (count > 0 && self.bytes_in_flight + bytes > MAX_BYTES_IN_FLIGHT)
+    }
+
+    async fn finish_first(&mut self) -> Result<(), OpError> {
+        let Some(first) = self.in_flight.front_mut() else { return Ok(()) };
+        // Waiting in place keeps the statement queued if this future is dropped half-way.
+        let answer = match first.answered.take() {
+            Some(answer) => answer,
+            None => first.reply.as_mut().await,
+        };
+        let (origin, expect) = (first.origin, first.expect);
+        self.bytes_in_flight -= first.bytes;
+        self.in_flight.pop_front();
+        match (answer, expect) {
+            (Err(error), _) => Err(OpError { origin, cause: Cause::Postgres(error) }),
+            (Ok(rows), Expect::Rows(expected)) if rows != expected => {
+                Err(OpError { origin, cause: Cause::Rows })
+            }
+            (Ok(_), _) => Ok(()),
+        }
+    }
+}
+
+async fn execute(
+    client: &Client,
+    statement: Statement,
+    params: Params,
+) -> Result<u64, tokio_postgres::Error> {
+    client.execute_raw(&statement, params.iter()).await
+}
+
+impl Drop for FencedTransaction<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            // One poll queues the statement behind those in flight; the connection task sends it.
+            drop(self.client.batch_execute("ROLLBACK").now_or_never());
+        }
+    }
+}
