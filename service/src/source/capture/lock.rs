@@ -82,9 +82,9 @@ impl TableLock {
             .query_first("SELECT @@GLOBAL.gtid_executed")
             .await
             .map_err(|error| failure("read gtid_executed under the lock", &error))?;
-        text.unwrap_or_default()
-            .parse()
-            .map_err(|_| Halt::new(Reason::SourcePreflight, "the source's gtid_executed can't be read").into())
+        text.unwrap_or_default().parse().map_err(|_| {
+            Halt::new(Reason::SourcePreflight, "the source's gtid_executed can't be read").into()
+        })
     }
 
     /// How many XA transactions are prepared and not resolved; `None` without XA_RECOVER_ADMIN.

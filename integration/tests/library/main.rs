@@ -1,0 +1,4 @@
+//! Parts of the library that need live servers and more access than the binary gives.
+
+mod capture;
+mod support;
