@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use futures_util::FutureExt;
 use mysql_async::prelude::Queryable;
 use tidegate::halt::{Failure, Reason};
 use tidegate::source::capture::{Disturbance, Terms, capture};
 use tidegate::source::connect::connect;
 use tidegate_integration::{Fixture, Servers, run};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -214,14 +216,20 @@ fn a_lock_that_is_kept_outlasts_its_timeout_and_ends_with_its_session() {
         fixture.source(CREATE).await?;
         let (config, uuid, t) = (source_config(&fixture), server_uuid(&fixture).await?, table(&fixture, "t"));
         let terms = Terms { views: 1, block_ddl: false, keep_lock: true, ..TERMS };
-        let mut captured = capture(&config, &uuid, &t, &terms).await?;
-        let lock = captured.lock.as_mut().context("the lock was let go")?;
-        let lost = tokio::time::timeout(Duration::from_secs(4), lock.keep()).await;
-        assert!(lost.is_err(), "the kept lock was lost: {lost:?}");
         let insert = "SET lock_wait_timeout = 1; INSERT INTO t (v) VALUES (1)";
+
+        let lock = capture(&config, &uuid, &t, &terms).await?.lock.context("the lock was let go")?;
+        let (done, is_done) = oneshot::channel();
+        let keeper = tokio::spawn(lock.keep_until(is_done.map(drop)));
+        tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(fixture.source(insert).await.is_err(), "the table is locked");
+        drop(done);
+        keeper.await??;
+        fixture.source(insert).await?;
+
+        let lock = capture(&config, &uuid, &t, &terms).await?.lock.context("the lock was let go")?;
         tokio::time::sleep(Duration::from_secs(3)).await;
-        assert!(lock.confirm().await.is_err(), "a silent session was not ended");
+        assert!(lock.keep_until(async {}).await.is_err(), "a silent session was not ended");
         fixture.source(insert).await
     });
 }

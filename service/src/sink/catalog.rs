@@ -118,33 +118,47 @@ pub async fn verify(client: &Client, tables: &[TableState]) -> Result<(), Failur
     Ok(())
 }
 
-/// Creates the tables that the target lacks, checks those it has, and saves the states, all in
-/// one commit. A table that Tidegate did not create must be empty: nothing tells its rows from
-/// the source's.
+/// Saves the states of tables that are not copied yet, unless another pipeline writes their
+/// targets.
 ///
 /// # Errors
-/// `target_drift` for a table that is there and unfit, `target_preflight` without the privilege
-/// to create one or when another pipeline writes it.
-pub async fn create_tables(writer: &mut Writer, tables: &[TableState]) -> Result<(), Failure> {
+/// `target_preflight` naming the other pipeline.
+pub async fn claim_tables(writer: &mut Writer, tables: &[TableState]) -> Result<(), Failure> {
     refuse_shared(writer, tables).await?;
-    let mut tx = writer.begin().await.map_err(OpError::into_failure)?;
-    for state in tables {
-        create(&mut tx, &state.model).await?;
-    }
-    commit(tx, &Progress::Tables { tables, clears_halt: false }).await.map_err(CommitError::into_failure)
+    writer.save_tables(tables).await
 }
 
-/// Drops the target's table and creates it by a new model, and starts its copy anew, in one
-/// commit.
-pub async fn recreate_table(writer: &mut Writer, state: &TableState) -> Result<(), Failure> {
-    let drop_table = render::drop_table(state.name())?;
+/// Makes the target's table ready for a copy from nothing and saves the state that the copy
+/// starts with, in one commit: the table is empty and has no chunk. One that is missing is
+/// created. With `owned` its rows are those of an earlier copy by this pipeline, and go, with the
+/// table where the source's definition has changed; else one that is there must be fit and empty,
+/// since nothing tells its rows from the source's.
+///
+/// # Errors
+/// `target_drift` for a table that is there and unfit or not empty, `target_preflight` without the
+/// privilege to create it or when another pipeline writes it.
+pub async fn begin_copy(writer: &mut Writer, state: &TableState, owned: bool) -> Result<(), Failure> {
+    refuse_shared(writer, std::slice::from_ref(state)).await?;
     let mut tx = writer.begin().await.map_err(OpError::into_failure)?;
-    let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
-    if read_table(client, state.name()).await?.is_some() {
-        client.batch_execute(&drop_table).await.map_err(while_doing("dropping a table"))?;
+    if owned {
+        clear(&mut tx, &state.model).await?;
     }
     create(&mut tx, &state.model).await?;
     commit(tx, &Progress::CopyRestart(state)).await.map_err(CommitError::into_failure)
+}
+
+/// Empties the model's table, or drops it where it is not what the model needs. Either waits for
+/// every transaction that writes it: none can add rows afterwards.
+async fn clear(tx: &mut FencedTransaction<'_>, model: &TableModel) -> Result<(), Failure> {
+    let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
+    let Some(found) = read_table(client, &model.name).await? else { return Ok(()) };
+    if check_target(model, &found).is_empty() {
+        let truncate = render::truncate_table(&model.name)?;
+        client.batch_execute(&truncate).await.map_err(while_doing("emptying a table"))
+    } else {
+        let drop_table = render::drop_table(&model.name)?;
+        client.batch_execute(&drop_table).await.map_err(while_doing("dropping a table"))
+    }
 }
 
 /// Creates the model's table, or checks one that is there and empty. Returns the statements run.

@@ -40,19 +40,14 @@ impl ChunkWriter {
         Self { session: Session::new(client, MAX_IN_FLIGHT), fence }
     }
 
-    /// Opens the transaction and the COPY of one chunk. `empties` deletes all rows of the table
-    /// first, in the same transaction: for a table whose only chunk this is.
-    pub async fn start(&mut self, model: &TableModel, empties: bool) -> Result<ChunkCopy<'_>, Failure> {
+    /// Opens the transaction and the COPY of one chunk.
+    pub async fn start(&mut self, model: &TableModel) -> Result<ChunkCopy<'_>, Failure> {
         let columns = i16::try_from(model.columns.len()).map_err(|_| {
             Halt::new(Reason::UnsupportedType, "a table has more columns than PostgreSQL allows")
         })?;
         let copy_in = statements::copy_in(model)?;
         let mut tx = self.session.begin(&self.fence).await.map_err(OpError::into_failure)?;
         let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
-        if empties {
-            let delete_all = statements::delete_all(model)?;
-            client.batch_execute(&delete_all).await.map_err(while_doing("emptying a table"))?;
-        }
         let sink = client.copy_in(&copy_in).await.map_err(while_doing("opening a COPY"))?;
         let buffer = Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4);
         let mut copy =

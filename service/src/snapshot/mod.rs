@@ -1,3 +1,238 @@
 //! The copy of every table, and how it joins the stream.
+//!
+//! Each table has a snapshot set: the transactions whose effects its copied rows hold. The stream
+//! applies a change to a table if and only if its GTID is not in that set. It starts from the
+//! intersection of all of them, so that there is no gap and no duplicate, without comparing keys
+//! or positions.
+//!
+//! Tables are captured and copied one after the other, each in parallel chunks. The chunks done
+//! and the snapshot set are in the target: after a crash, or when the views are lost, what is
+//! missing is read from a new capture, and the table shows one state of the source again once the
+//! stream, which replays from the first capture, has reached the last one. Where a replay would
+//! not converge, the table is copied anew.
+//!
+//! Dropping the future of [`run`] stops the copy: chunks that are done stay.
 
+mod copy;
+mod ddl;
 pub mod plan;
+mod queue;
+mod table;
+mod watch;
+
+use std::collections::BTreeMap;
+
+use mysql_async::Conn;
+
+use crate::config::Config;
+use crate::fold::unit::Fingerprint;
+use crate::gtid::{Gtid, GtidSet, Uuid};
+use crate::halt::{Failure, Halt, Reason};
+use crate::schema::filter::Filter;
+use crate::schema::render::target_name;
+use crate::schema::{TableModel, TableName};
+use crate::sink::catalog;
+use crate::sink::checkpoint::Position;
+use crate::sink::table_state::{TablePhase, TableState};
+use crate::sink::writer::Writer;
+use crate::source::connect::{connect, identity};
+use crate::source::{dump, reader};
+
+/// Is told what the copy does.
+pub trait Observer: Sync {
+    /// A table has moved to another phase, or its copy has begun or goes on.
+    fn table(&self, state: &TableState);
+
+    /// A chunk of a table was committed, with this many rows.
+    fn rows_copied(&self, table: &TableName, rows: u64);
+}
+
+/// What the copy of all tables works with.
+struct Run<'a> {
+    config: &'a Config,
+    writer: &'a mut Writer,
+    observer: &'a dyn Observer,
+    /// For the catalog and the sets; rows are read through the views of a capture.
+    conn: Conn,
+    server: Uuid,
+    told_of_prepared: bool,
+}
+
+/// Brings every table that the filter includes to `catching_up`, and gives the pipeline its first
+/// position. Does nothing where that is done.
+///
+/// # Errors
+/// * `snapshot_lock_unavailable`, `snapshot_interrupted`: a table could not be captured.
+/// * `source_identity_mismatch`: the source lacks what has been copied from it.
+/// * Values and definitions that can't be converted, and failures of either server.
+pub async fn run(
+    config: &Config,
+    filter: &Filter,
+    writer: &mut Writer,
+    observer: &dyn Observer,
+) -> Result<(), Failure> {
+    let mut conn = connect(&config.source).await?;
+    let server = identity(&mut conn).await?.server_uuid;
+    let mut run = Run { config, writer, observer, conn, server, told_of_prepared: false };
+    for state in run.tables_to_copy(filter).await? {
+        table::bring_to_copied(&mut run, state).await?;
+    }
+    if run.writer.checkpoint().position.is_none() {
+        run.give_position().await?;
+    }
+    Ok(())
+}
+
+impl Run<'_> {
+    async fn save(&mut self, state: &TableState) -> Result<(), Failure> {
+        self.writer.save_tables(std::slice::from_ref(state)).await?;
+        self.observer.table(state);
+        Ok(())
+    }
+
+    /// The tables of the filter whose copy is not complete, new ones among them.
+    async fn tables_to_copy(&mut self, filter: &Filter) -> Result<Vec<TableState>, Failure> {
+        let models = reader::tables(&mut self.conn, filter).await?;
+        let known = self.writer.load_tables().await?;
+        self.check_history(&known).await?;
+        let Discovered { unfinished, new, gone } = discover(models, known)?;
+        for state in &gone {
+            tracing::warn!(table = label(state.name()), "detached: it has gone from the source before it was copied");
+        }
+        self.writer.save_tables(&gone).await?;
+        catalog::claim_tables(self.writer, &new).await?;
+        let mut tables = unfinished;
+        tables.extend(new);
+        tables.iter().for_each(|state| self.observer.table(state));
+        Ok(tables)
+    }
+
+    /// Whether the source has everything that was copied from it, and who it is.
+    async fn check_history(&mut self, known: &[TableState]) -> Result<(), Failure> {
+        let executed = reader::gtid_executed(&mut self.conn).await?;
+        for state in known.iter().filter(|state| state.phase != TablePhase::Detached) {
+            let sets = [&state.snapshot_set, &state.converge_set];
+            if sets.into_iter().flatten().any(|set| !executed.includes(set)) {
+                let TableName { database, table } = state.name();
+                let detail = "the source does not have transactions that its table was copied with";
+                return Err(Halt::new(Reason::SourceIdentityMismatch, detail).on_table(database, table).into());
+            }
+        }
+        // Once there is a position, it decides which servers may follow.
+        let checkpoint = self.writer.checkpoint();
+        if checkpoint.position.is_none() && checkpoint.source_server_uuid != Some(self.server) {
+            self.writer.set_source(self.server).await?;
+        }
+        Ok(())
+    }
+
+    /// Says once that the stream will halt: two-phase XA is not followed.
+    fn tell_of_prepared(&mut self, prepared: Option<usize>) {
+        if let Some(transactions) = prepared.filter(|&count| count > 0 && !self.told_of_prepared) {
+            tracing::warn!(
+                transactions,
+                "the source has prepared XA transactions: the stream halts where one of them is resolved"
+            );
+            self.told_of_prepared = true;
+        }
+    }
+
+    /// The stream's start: what every table's rows hold.
+    async fn give_position(&mut self) -> Result<(), Failure> {
+        let states = self.writer.load_tables().await?;
+        let active = states.iter().filter(|state| state.phase != TablePhase::Detached);
+        let sets: Vec<&GtidSet> = active.filter_map(|state| state.snapshot_set.as_ref()).collect();
+        let processed = match sets.split_first() {
+            Some((first, others)) => others.iter().fold((*first).clone(), |common, set| common.intersection(set)),
+            None => reader::gtid_executed(&mut self.conn).await?,
+        };
+        let last = self.fingerprint(&processed).await?;
+        tracing::info!(tables = sets.len(), "every table is copied");
+        let position = Position { processed, pooled: GtidSet::new(), last };
+        self.writer.set_position(position, &[]).await
+    }
+
+    /// A transaction of the set with its fingerprint, for the comparison when the stream starts:
+    /// the server's own latest one, else the latest of any other. `None` when the source has
+    /// purged them, or the set is empty.
+    async fn fingerprint(&self, processed: &GtidSet) -> Result<Option<(Gtid, Fingerprint)>, Failure> {
+        // The stream has not begun: its identity is free.
+        let replica_uuid = self.writer.checkpoint().replica_uuid.to_string();
+        for gtid in latest_of_each(processed, &self.server) {
+            let found = dump::fingerprint_of(&self.config.source, &replica_uuid, processed, &gtid).await?;
+            if let Some(fingerprint) = found {
+                return Ok(Some((gtid, fingerprint)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The latest GTID of every server in the set, `first` first.
+fn latest_of_each(set: &GtidSet, first: &Uuid) -> Vec<Gtid> {
+    let mut uuids: Vec<Uuid> = set.intervals().map(|(uuid, ..)| *uuid).collect();
+    uuids.dedup();
+    uuids.sort_by_key(|uuid| uuid != first);
+    uuids.iter().filter_map(|uuid| set.last_of(uuid)).collect()
+}
+
+/// What is to be done about the tables of the source and those on record.
+#[derive(Debug)]
+struct Discovered {
+    /// On record, copy not complete.
+    unfinished: Vec<TableState>,
+    /// Not on record, or detached and back.
+    new: Vec<TableState>,
+    /// Gone from the source before the copy was complete; to be saved as detached.
+    gone: Vec<TableState>,
+}
+
+fn discover(models: Vec<TableModel>, known: Vec<TableState>) -> Result<Discovered, Halt> {
+    let mut known: BTreeMap<TableName, TableState> =
+        known.into_iter().map(|state| (state.name().clone(), state)).collect();
+    let mut found = Discovered { unfinished: Vec::new(), new: Vec::new(), gone: Vec::new() };
+    for model in models {
+        match known.remove(&model.name) {
+            Some(state) if state.phase != TablePhase::Detached => {
+                if !is_copied(&state) {
+                    found.unfinished.push(state);
+                }
+            }
+            _ => found.new.push(pending(model)?),
+        }
+    }
+    for (_, mut state) in known {
+        if state.phase != TablePhase::Detached && !is_copied(&state) {
+            state.phase = TablePhase::Detached;
+            found.gone.push(state);
+        }
+    }
+    Ok(found)
+}
+
+const fn is_copied(state: &TableState) -> bool {
+    matches!(state.phase, TablePhase::CatchingUp | TablePhase::Streaming)
+}
+
+fn pending(model: TableModel) -> Result<TableState, Halt> {
+    let (target_schema, target_table) = {
+        let (schema, table) = target_name(&model.name)?;
+        (schema.to_owned(), table.to_owned())
+    };
+    Ok(TableState {
+        model,
+        phase: TablePhase::Pending,
+        snapshot_set: None,
+        converge_set: None,
+        target_schema,
+        target_table,
+        plan: None,
+        rows_copied: 0,
+        rows_estimated: None,
+    })
+}
+
+/// A table's name in a log line.
+fn label(table: &TableName) -> String {
+    format!("{}.{}", table.database, table.table)
+}

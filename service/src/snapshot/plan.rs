@@ -16,6 +16,7 @@
 use std::collections::VecDeque;
 
 use crate::halt::{Halt, Reason};
+use crate::schema::TableModel;
 
 #[cfg(test)]
 mod tests;
@@ -114,6 +115,12 @@ impl<K: Clone + PartialEq> Plan<K> {
         }
     }
 
+    /// Whether everything is copied or handed out.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.returned.is_empty() && self.gaps.is_empty()
+    }
+
     /// Takes back a chunk that was handed out and not copied.
     pub fn give_back(&mut self, chunk: Chunk<K>) {
         self.returned.push(chunk);
@@ -156,8 +163,6 @@ pub struct Facts {
     pub same_definition: bool,
     /// No DDL statement on the table between the two captures.
     pub no_ddl: bool,
-    /// The target's table has a unique index beside the key's, or lacks the key's.
-    pub other_unique_indexes: bool,
 }
 
 /// How a copy goes on from a capture.
@@ -173,10 +178,22 @@ pub enum Start {
 
 impl Facts {
     /// A replay converges only where every change finds its row by key, in one shape, and nothing
-    /// but the key can refuse a row.
+    /// but the key can refuse a row. For the last, the target's table has no other unique index:
+    /// [`crate::schema::diff::check_target`] sees to it.
     #[must_use]
     pub const fn start(self) -> Start {
-        let converges = self.keyed && self.same_definition && self.no_ddl && !self.other_unique_indexes;
+        let converges = self.keyed && self.same_definition && self.no_ddl;
         if self.begun && converges { Start::Resume } else { Start::Anew }
     }
+}
+
+/// Whether the source's definition is the recorded one. The target's types are not compared: they
+/// were chosen from the data once, and stay.
+#[must_use]
+pub fn same_definition(recorded: &TableModel, present: &TableModel) -> bool {
+    let mut present = present.clone();
+    for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
+        column.target = recorded.target;
+    }
+    present == *recorded
 }

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::schema::{Column, MysqlType, TableName, TargetType};
 
 type Key = i64;
 
@@ -115,17 +116,44 @@ fn the_last_number_takes_the_rest() {
 
 #[test]
 fn a_copy_resumes_only_where_a_replay_converges() {
-    let facts =
-        Facts { begun: true, keyed: true, same_definition: true, no_ddl: true, other_unique_indexes: false };
+    let facts = Facts { begun: true, keyed: true, same_definition: true, no_ddl: true };
     assert_eq!(facts.start(), Start::Resume);
     for changed in [
         Facts { begun: false, ..facts },
         Facts { keyed: false, ..facts },
         Facts { same_definition: false, ..facts },
         Facts { no_ddl: false, ..facts },
-        Facts { other_unique_indexes: true, ..facts },
     ] {
         assert_eq!(changed.start(), Start::Anew, "{changed:?}");
+    }
+}
+
+#[test]
+fn a_definition_is_compared_without_the_types_chosen_for_the_target() {
+    let column = |name: &str, target| Column {
+        name: name.to_owned(),
+        mysql: MysqlType::TinyInt { unsigned: false, display_width_one: true },
+        target,
+        nullable: true,
+        auto_increment: false,
+        generated: false,
+    };
+    let recorded = TableModel {
+        name: TableName { database: "d".to_owned(), table: "t".to_owned() },
+        columns: vec![column("a", TargetType::Boolean)],
+        key: vec![0],
+        key_is_primary: true,
+        engine: "InnoDB".to_owned(),
+    };
+    let present = TableModel { columns: vec![column("a", TargetType::SmallInt)], ..recorded.clone() };
+    assert!(same_definition(&recorded, &present));
+    for changed in [
+        TableModel { columns: vec![column("b", TargetType::SmallInt)], ..present.clone() },
+        TableModel { key: Vec::new(), ..present.clone() },
+        TableModel { engine: "MyISAM".to_owned(), ..present.clone() },
+        TableModel { columns: vec![column("a", TargetType::SmallInt); 2], ..present },
+    ] {
+        assert!(!same_definition(&recorded, &changed), "{changed:?}");
     }
 }
 
@@ -201,7 +229,9 @@ proptest! {
             prop_assert!(pair[0].number < pair[1].number);
             prop_assert_eq!(pair[0].range.through, pair[1].range.after);
         }
-        prop_assert_eq!(Plan::new(done, true).unwrap().next(), Next::Finished);
+        let mut plan = Plan::new(done, true).unwrap();
+        prop_assert!(plan.is_finished());
+        prop_assert_eq!(plan.next(), Next::Finished);
     }
 
     /// Without interruption no chunk but the last is longer or shorter than asked for.

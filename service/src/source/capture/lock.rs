@@ -1,5 +1,7 @@
 //! The brief read lock on a table.
 
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use mysql_async::Conn;
@@ -104,18 +106,23 @@ impl TableLock {
         Ok(None)
     }
 
-    /// Keeps the lock until this future is dropped, or the lock is lost.
-    pub async fn keep(&mut self) -> Failure {
+    /// Keeps the lock until `done`, and a moment longer: success proves that it has been held all
+    /// the time, for it lives and dies with its session.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub async fn keep_until(mut self, done: impl Future<Output = ()>) -> Result<(), Failure> {
+        let mut done = pin!(done);
         loop {
-            tokio::time::sleep(KEEP_ALIVE).await;
-            if let Err(failure) = self.confirm().await {
-                return failure;
+            let is_done = tokio::select! {
+                () = &mut done => true,
+                () = tokio::time::sleep(KEEP_ALIVE) => false,
+            };
+            let confirmed = self.conn.query_drop("DO 0").await;
+            confirmed.map_err(|error| failure("keep a table locked", &error))?;
+            if is_done {
+                return Ok(());
             }
         }
-    }
-
-    /// An answer proves that the lock has been held until now: it lives and dies with the session.
-    pub async fn confirm(&mut self) -> Result<(), Failure> {
-        self.conn.query_drop("DO 0").await.map_err(|error| failure("keep a table locked", &error))
     }
 }

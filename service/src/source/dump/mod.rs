@@ -69,6 +69,15 @@ impl Dump {
         Self::start(config, replica_uuid, set, DUMP_HEARTBEAT_V2).await
     }
 
+    /// As [`Dump::open`], for what the source's binlog holds now: [`Dump::receive`] tells its end.
+    pub async fn open_to_end(
+        config: &SourceConfig,
+        replica_uuid: &str,
+        set: &GtidSet,
+    ) -> Result<Self, Failure> {
+        Self::start(config, replica_uuid, set, DUMP_HEARTBEAT_V2 | DUMP_NON_BLOCK).await
+    }
+
     async fn start(
         config: &SourceConfig,
         replica_uuid: &str,
@@ -116,8 +125,8 @@ impl Dump {
         }
     }
 
-    /// The next event; `None` at an EOF packet.
-    async fn receive(&mut self) -> Result<Option<RawEvent>, Failure> {
+    /// The next event; `None` at an EOF packet. Cancel safe.
+    pub async fn receive(&mut self) -> Result<Option<RawEvent>, Failure> {
         let mut packet = self.packet().await?;
         match packet.first() {
             Some(0x00) => {
@@ -176,7 +185,7 @@ pub async fn fingerprint_of(
 ) -> Result<Option<Fingerprint>, Failure> {
     let mut without = set.clone();
     without.remove(gtid);
-    let mut dump = Dump::start(config, replica_uuid, &without, DUMP_HEARTBEAT_V2 | DUMP_NON_BLOCK).await?;
+    let mut dump = Dump::open_to_end(config, replica_uuid, &without).await?;
     let fingerprint = match find_group(&mut dump, gtid).await {
         Err(failure) if is_purged(&failure) => None,
         found => Some(found?),

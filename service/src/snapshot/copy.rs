@@ -1,0 +1,269 @@
+//! The parallel copy of one table: as many workers as there are views, each with a connection to
+//! the target.
+//!
+//! * Rows go straight from a view into a COPY. At most a buffer of each worker is on the way: a
+//!   target that is behind makes the worker wait, and with it the source.
+//! * A worker that loses its view gives its chunk back to the others and ends.
+//! * Workers are told to stop and are waited for. None is cut off in the middle of a commit: the
+//!   chunks done must be known before the next copy of the table begins.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::plan::{Chunk, Plan};
+use super::queue::Queue;
+use super::watch::{DdlHeldOff, Watch};
+use crate::convert::TablePlan;
+use crate::halt::{Failure, Halt, Reason, Side};
+use crate::schema::TableModel;
+use crate::sink::copy::{ChunkCopy, ChunkHeader, ChunkWriter};
+use crate::source::capture::{TableLock, View};
+use crate::source::reader::chunk::{self, KeyBound, ReadError};
+
+/// Counts of rows on their way to the observer; workers wait when it does not keep up.
+const COUNTS_IN_FLIGHT: usize = 64;
+
+/// What a table's copy works with.
+pub(super) struct Job {
+    pub(super) model: TableModel,
+    pub(super) plan: Plan<KeyBound>,
+    pub(super) chunk_rows: u64,
+    pub(super) views: Vec<View>,
+    /// As many as views.
+    pub(super) writers: Vec<ChunkWriter>,
+    /// Held while the rows are read, for a table that no view freezes. Such a table is one chunk.
+    pub(super) lock: Option<TableLock>,
+}
+
+/// How a copy ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    Complete,
+    /// The source's table was changed under the views.
+    TableChanged,
+    /// A statement waits for the readers.
+    StatementWaiting,
+}
+
+/// What the workers share.
+struct Shared {
+    model: TableModel,
+    columns: TablePlan,
+    queue: Queue,
+    held_off: DdlHeldOff,
+    counts: mpsc::Sender<u64>,
+}
+
+struct Worker {
+    view: View,
+    writer: ChunkWriter,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+    lock: Option<KeptLock>,
+}
+
+/// How a worker ended.
+enum WorkerEnd {
+    /// All chunks are done, by whomever.
+    Finished,
+    /// It was told to stop.
+    Stopped,
+    TableChanged,
+    /// The view is lost; its chunk is left to the others.
+    ViewLost(Failure),
+    Failed(Failure),
+}
+
+/// Why a chunk was not copied.
+enum Undone {
+    Stopped,
+    Read(ReadError),
+    Write(Failure),
+}
+
+impl From<ReadError> for Undone {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
+}
+
+/// Copies what the plan leaves of the table, calling `counted` with the rows of each chunk done.
+///
+/// # Errors
+/// Failures of the target, values that can't be converted, the guard's loss, and the loss of the
+/// last view.
+pub(super) async fn run(job: Job, watch: &mut Watch, mut counted: impl FnMut(u64)) -> Result<Ended, Failure> {
+    let (stop, told) = watch::channel(false);
+    let (counts, mut counting) = mpsc::channel(COUNTS_IN_FLIGHT);
+    let mut workers = start(job, watch.ddl_held_off(), counts, &told)?;
+    let mut outcome = Ok(Ended::Complete);
+    let mut last_loss = None;
+    let mut finished = false;
+    loop {
+        tokio::select! {
+            biased;
+            Some(rows) = counting.recv() => counted(rows),
+            end = workers.join_next() => match end {
+                None => break,
+                Some(Ok(WorkerEnd::Finished)) => finished = true,
+                Some(Ok(WorkerEnd::Stopped)) => {}
+                Some(Ok(WorkerEnd::ViewLost(failure))) => last_loss = Some(failure),
+                Some(Ok(WorkerEnd::TableChanged)) => conclude(&mut outcome, Ok(Ended::TableChanged), &stop),
+                Some(Ok(WorkerEnd::Failed(failure))) => conclude(&mut outcome, Err(failure), &stop),
+                Some(Err(_)) => {
+                    let halt = Halt::new(Reason::Internal, "a worker of a table's copy broke");
+                    conclude(&mut outcome, Err(halt.into()), &stop);
+                }
+            },
+            disturbed = watch.disturbed() => {
+                conclude(&mut outcome, disturbed.map(|()| Ended::StatementWaiting), &stop);
+            }
+        }
+    }
+    match (outcome, finished, last_loss) {
+        (Ok(Ended::Complete), false, Some(loss)) => Err(loss),
+        (outcome, ..) => outcome,
+    }
+}
+
+/// Keeps the first reason to end, and tells the workers. A failure outweighs a disturbance: what
+/// it left in the target is only known after a new take-over.
+fn conclude(outcome: &mut Result<Ended, Failure>, reason: Result<Ended, Failure>, stop: &watch::Sender<bool>) {
+    if matches!((&outcome, &reason), (Ok(Ended::Complete), _) | (Ok(_), Err(_))) {
+        *outcome = reason;
+    }
+    stop.send_replace(true);
+}
+
+fn start(
+    job: Job,
+    held_off: DdlHeldOff,
+    counts: mpsc::Sender<u64>,
+    stop: &watch::Receiver<bool>,
+) -> Result<JoinSet<WorkerEnd>, Halt> {
+    let columns = TablePlan::new(&job.model)?;
+    let queue = Queue::new(job.plan, job.chunk_rows);
+    let shared = Arc::new(Shared { model: job.model, columns, queue, held_off, counts });
+    let mut lock = job.lock;
+    let mut workers = JoinSet::new();
+    for (view, writer) in job.views.into_iter().zip(job.writers) {
+        let lock = lock.take().map(KeptLock::new);
+        let (shared, stop) = (Arc::clone(&shared), stop.clone());
+        workers.spawn(Worker { view, writer, shared, stop, lock }.work());
+    }
+    Ok(workers)
+}
+
+impl Worker {
+    async fn work(mut self) -> WorkerEnd {
+        let shared = Arc::clone(&self.shared);
+        loop {
+            let taken = tokio::select! {
+                biased;
+                _ = self.stop.wait_for(|stop| *stop) => return WorkerEnd::Stopped,
+                taken = shared.queue.take(&mut self.view, &shared.model) => taken,
+            };
+            let chunk = match taken {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => return WorkerEnd::Finished,
+                Err(error) => return error.into(),
+            };
+            match self.copy(&chunk).await {
+                Ok(rows) => {
+                    shared.queue.done().await;
+                    // Without a receiver the copy is over, which the next look at `stop` tells.
+                    let _sent = shared.counts.send(rows).await.is_ok();
+                }
+                Err(Undone::Stopped) => return WorkerEnd::Stopped,
+                Err(Undone::Write(failure)) => return WorkerEnd::Failed(failure),
+                Err(Undone::Read(error)) => {
+                    shared.queue.give_back(chunk).await;
+                    return error.into();
+                }
+            }
+            if !shared.held_off.get()
+                && let Err(failure) = self.view.unpin().await
+            {
+                return WorkerEnd::ViewLost(failure);
+            }
+        }
+    }
+
+    /// Copies a chunk and commits it.
+    async fn copy(&mut self, chunk: &Chunk<KeyBound>) -> Result<u64, Undone> {
+        let shared = &*self.shared;
+        let bounds = serde_json::to_value(&chunk.range).map_err(|_| {
+            Undone::Write(Halt::new(Reason::Internal, "a key range can't be written as JSON").into())
+        })?;
+        let mut copy = self.writer.start(&shared.model).await.map_err(Undone::Write)?;
+        tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stop| *stop) => return Err(Undone::Stopped),
+            streamed = stream(&mut self.view, shared, chunk, &mut copy) => streamed?,
+        }
+        if let Some(lock) = self.lock.take() {
+            lock.confirm().await?;
+        }
+        // From here on nothing cuts in: the answer to the commit is waited for.
+        let header = ChunkHeader { model: &shared.model, chunk: chunk.number, bounds: &bounds };
+        copy.finish(&header).await.map_err(Undone::Write)
+    }
+}
+
+/// Sends a chunk's rows to the target as they arrive.
+async fn stream(
+    view: &mut View,
+    shared: &Shared,
+    chunk: &Chunk<KeyBound>,
+    copy: &mut ChunkCopy<'_>,
+) -> Result<(), Undone> {
+    let Shared { model, columns, .. } = shared;
+    let (after, through) = (chunk.range.after.as_ref(), chunk.range.through.as_ref());
+    let mut rows = chunk::read(view.conn(), model, after, through).await?;
+    while let Some(row) = rows.next().await? {
+        let out = copy.row();
+        for (column, cell) in columns.columns().iter().zip(row.cells()) {
+            let converted = column.write(cell.map_err(ReadError::from)?, out);
+            converted.map_err(|error| ReadError::from(error.into_halt(&model.name, column.name())))?;
+        }
+        copy.flush_if_full().await.map_err(Undone::Write)?;
+    }
+    Ok(())
+}
+
+impl From<ReadError> for WorkerEnd {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::TableChanged => Self::TableChanged,
+            ReadError::Failure(failure @ Failure::Retry { .. }) => Self::ViewLost(failure),
+            ReadError::Failure(failure @ Failure::Halt(_)) => Self::Failed(failure),
+        }
+    }
+}
+
+/// A table's lock, kept by a task of its own.
+struct KeptLock {
+    task: JoinHandle<Result<(), Failure>>,
+    done: oneshot::Sender<()>,
+}
+
+impl KeptLock {
+    fn new(lock: TableLock) -> Self {
+        let (done, is_done) = oneshot::channel::<()>();
+        let task = tokio::spawn(lock.keep_until(async {
+            // A sender that is dropped has no more use for the lock either.
+            let _sent = is_done.await.is_ok();
+        }));
+        Self { task, done }
+    }
+
+    /// Lets go of the lock, and proves that it was held until now.
+    async fn confirm(self) -> Result<(), ReadError> {
+        drop(self.done);
+        let held = self.task.await;
+        held.unwrap_or_else(|_| Err(Failure::retry(Side::Source, "the keeper of a table's lock broke")))
+            .map_err(ReadError::from)
+    }
+}

@@ -1,0 +1,292 @@
+//! Bringing one table to `catching_up`: capture, copy, and again where the source's table was
+//! changed meanwhile.
+//!
+//! Every attempt starts from what is stored, whether it follows a crash, a lost connection or a
+//! disturbance.
+
+use futures_util::future::try_join_all;
+use tokio::time::Instant;
+
+use super::copy::{self, Ended, Job};
+use super::plan::{Chunk, Facts, Plan, Start, same_definition};
+use super::watch::Watch;
+use super::{Run, ddl, label};
+use crate::gtid::GtidSet;
+use crate::halt::{Failure, Halt, Reason, Side};
+use crate::schema::types::{TypeContext, target_type};
+use crate::schema::{MysqlType, TableModel, TableName, TargetType};
+use crate::sink::copy::ChunkWriter;
+use crate::sink::table_state::{TablePhase, TableState};
+use crate::sink::{self, catalog};
+use crate::source::capture::{Terms, View, capture, settled_set};
+use crate::source::reader::chunk::KeyBound;
+use crate::source::reader::{self, chunk};
+
+/// How an attempt ended that did not fail.
+enum Attempt {
+    Copied,
+    /// The table has to be captured again.
+    Disturbed(&'static str),
+}
+
+const TABLE_CHANGED: Attempt = Attempt::Disturbed("its definition was changed during the copy");
+const STATEMENT_WAITING: Attempt = Attempt::Disturbed("a statement waited for the copy to let go of it");
+
+/// Copies one table, or the rest of it.
+///
+/// # Errors
+/// `snapshot_interrupted` after `snapshot.max_captures` attempts, and whatever fails one of them.
+pub(super) async fn bring_to_copied(run: &mut Run<'_>, mut state: TableState) -> Result<(), Failure> {
+    for _ in 0..run.config.snapshot.max_captures {
+        match attempt(run, &mut state).await.map_err(|failure| on_table(failure, state.name()))? {
+            Attempt::Copied => return Ok(()),
+            Attempt::Disturbed(how) => {
+                tracing::warn!(table = label(state.name()), "the table will be captured again: {how}");
+            }
+        }
+    }
+    let captures = run.config.snapshot.max_captures;
+    let halt = Halt::new(Reason::SnapshotInterrupted, format!("the table's copy was disturbed {captures} times"));
+    Err(on_table(halt.into(), state.name()))
+}
+
+async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, Failure> {
+    if has_begun(state) {
+        catalog::verify(run.writer.client(), std::slice::from_ref(state)).await?;
+        if stored_plan(run, state).await?.is_finished() {
+            return conclude(run, state, false).await;
+        }
+    } else {
+        state.phase = TablePhase::Capturing;
+        run.save(state).await?;
+    }
+    let present = reader::table(&mut run.conn, state.name()).await?.ok_or_else(gone)?;
+    let terms = terms(run, &present);
+    let captured = capture(&run.config.source, &run.server, state.name(), &terms).await?;
+    let allow_ddl_at = Instant::now() + run.config.snapshot.block_ddl_max;
+    let mut watch = Watch::start(captured.guard, state.name().clone(), allow_ddl_at);
+    run.tell_of_prepared(captured.prepared_xa);
+    let fresh = reader::table(&mut run.conn, state.name()).await?.ok_or_else(gone)?;
+    if self::terms(run, &fresh) != terms {
+        return Ok(TABLE_CHANGED);
+    }
+    let mut views = captured.views;
+    match start(run, state, &fresh, &captured.set).await? {
+        Start::Resume => resume(run, state, captured.set).await?,
+        Start::Anew => {
+            let model = tokio::select! {
+                model = with_booleans(&mut views, fresh) => model?,
+                disturbed = watch.disturbed() => return disturbed.map(|()| STATEMENT_WAITING),
+            };
+            begin_anew(run, state, model, captured.set).await?;
+        }
+    }
+    if !watch.ddl_held_off().get() {
+        try_join_all(views.iter_mut().map(View::unpin)).await?;
+    }
+    let ended = copy_rows(run, state, views, captured.lock, &mut watch).await?;
+    let held_off = watch.ddl_held_off().get();
+    match ended {
+        Ended::Complete => conclude(run, state, held_off).await,
+        Ended::TableChanged => Ok(TABLE_CHANGED),
+        Ended::StatementWaiting => Ok(STATEMENT_WAITING),
+    }
+}
+
+/// Whether chunks of the recorded snapshot set may be in the target.
+fn has_begun(state: &TableState) -> bool {
+    state.phase == TablePhase::Copying && state.snapshot_set.is_some()
+}
+
+/// Whether a read view freezes the table.
+fn is_transactional(model: &TableModel) -> bool {
+    model.engine.eq_ignore_ascii_case("InnoDB")
+}
+
+fn terms(run: &Run<'_>, model: &TableModel) -> Terms {
+    let settings = &run.config.snapshot;
+    Terms {
+        views: if chunk::is_divisible(model) { settings.parallelism } else { 1 },
+        lock_wait_timeout: settings.lock_wait_timeout,
+        lock_deadline: settings.lock_deadline,
+        block_ddl: settings.block_ddl,
+        keep_lock: !is_transactional(model) && model.key.is_empty(),
+    }
+}
+
+/// Decides how the copy goes on from a capture at `set`.
+async fn start(
+    run: &mut Run<'_>,
+    state: &TableState,
+    fresh: &TableModel,
+    set: &GtidSet,
+) -> Result<Start, Failure> {
+    let mut facts = Facts {
+        begun: has_begun(state),
+        keyed: !fresh.key.is_empty(),
+        same_definition: same_definition(&state.model, fresh),
+        no_ddl: true,
+    };
+    if let (Start::Resume, Some(first)) = (facts.start(), &state.snapshot_set) {
+        facts.no_ddl = run.ddl_between(first, set, state.name()).await?.is_none();
+    }
+    Ok(facts.start())
+}
+
+/// The rest of the copy is read from a later state than its beginning.
+async fn resume(run: &mut Run<'_>, state: &mut TableState, set: GtidSet) -> Result<(), Failure> {
+    if state.snapshot_set.as_ref().is_some_and(|first| !set.includes(first)) {
+        return Err(behind().into());
+    }
+    state.converge_set.get_or_insert_with(GtidSet::new).union_with(&set);
+    tracing::info!(table = label(state.name()), rows_copied = state.rows_copied, "its copy goes on");
+    run.save(state).await
+}
+
+async fn begin_anew(
+    run: &mut Run<'_>,
+    state: &mut TableState,
+    model: TableModel,
+    set: GtidSet,
+) -> Result<(), Failure> {
+    let position = run.writer.checkpoint().position.as_ref();
+    if position.is_some_and(|position| !set.includes(&position.processed)) {
+        return Err(behind().into());
+    }
+    let owned = has_begun(state);
+    state.model = model;
+    state.phase = TablePhase::Copying;
+    state.snapshot_set = Some(set);
+    state.converge_set = None;
+    state.rows_copied = 0;
+    state.rows_estimated = reader::rows_estimated(&mut run.conn, state.name()).await?;
+    catalog::begin_copy(run.writer, state, owned).await?;
+    run.observer.table(state);
+    Ok(())
+}
+
+/// The model with TINYINT(1) columns that hold nothing but 0, 1 and NULL as booleans, judged by
+/// the rows that will be copied.
+async fn with_booleans(views: &mut [View], mut model: TableModel) -> Result<TableModel, Failure> {
+    let candidates: Vec<usize> = (0..model.columns.len()).filter(|&index| may_be_boolean(&model, index)).collect();
+    let share = candidates.len().div_ceil(views.len().max(1)).max(1);
+    let looks = views.iter_mut().zip(candidates.chunks(share)).map(|(view, share)| look(view, &model, share));
+    let chosen: Vec<Vec<(usize, TargetType)>> = try_join_all(looks).await?;
+    for (index, target) in chosen.into_iter().flatten() {
+        if let Some(column) = model.columns.get_mut(index) {
+            column.target = target;
+        }
+    }
+    Ok(model)
+}
+
+fn may_be_boolean(model: &TableModel, index: usize) -> bool {
+    let column = model.columns.get(index).map(|column| &column.mysql);
+    matches!(column, Some(MysqlType::TinyInt { display_width_one: true, .. }))
+}
+
+async fn look(view: &mut View, model: &TableModel, columns: &[usize]) -> Result<Vec<(usize, TargetType)>, Failure> {
+    let mut chosen = Vec::new();
+    for &index in columns {
+        let Some(column) = model.columns.get(index) else { continue };
+        let only_zero_one = reader::only_zero_one(view.conn(), &model.name, &column.name).await?;
+        let context = TypeContext {
+            table: &model.name,
+            column: &column.name,
+            only_zero_one,
+            auto_increment: column.auto_increment,
+        };
+        chosen.push((index, target_type(&column.mysql, context)?));
+    }
+    Ok(chosen)
+}
+
+/// What is left by the chunks that are recorded.
+async fn stored_plan(run: &Run<'_>, state: &TableState) -> Result<Plan<KeyBound>, Failure> {
+    let mut done = Vec::new();
+    for stored in run.writer.done_chunks(state.name()).await? {
+        let range = serde_json::from_value(stored.bounds)
+            .map_err(|_| Halt::new(Reason::CheckpointInvalid, "a recorded chunk can't be read"))?;
+        done.push(Chunk { number: stored.chunk, range });
+    }
+    Ok(Plan::new(done, chunk::is_divisible(&state.model))?)
+}
+
+async fn copy_rows(
+    run: &mut Run<'_>,
+    state: &mut TableState,
+    views: Vec<View>,
+    lock: Option<crate::source::capture::TableLock>,
+    watch: &mut Watch,
+) -> Result<Ended, Failure> {
+    let plan = stored_plan(run, state).await?;
+    let target = &run.config.target;
+    let clients = try_join_all(views.iter().map(|_| sink::connect::connect(target))).await?;
+    let fence = run.writer.fence();
+    let writers = clients.into_iter().map(|client| ChunkWriter::new(client, fence.clone())).collect();
+    let chunk_rows = run.config.snapshot.chunk_rows;
+    let job = Job { model: state.model.clone(), plan, chunk_rows, views, writers, lock };
+    let (observer, name) = (run.observer, state.model.name.clone());
+    let counted = |rows| {
+        state.rows_copied += rows;
+        observer.rows_copied(&name, rows);
+    };
+    copy::run(job, watch, counted).await
+}
+
+/// All rows are there: makes sure that they are those of one definition, and notes from which
+/// position on they show one state of the source.
+async fn conclude(run: &mut Run<'_>, state: &mut TableState, ddl_held_off: bool) -> Result<Attempt, Failure> {
+    let name = state.name().clone();
+    let Some(first) = state.snapshot_set.clone() else {
+        return Err(Halt::new(Reason::Internal, "a table was copied without a snapshot set").into());
+    };
+    if !ddl_held_off {
+        let now = reader::gtid_executed(&mut run.conn).await?;
+        if run.ddl_between(&first, &now, &name).await?.is_some() {
+            return Ok(TABLE_CHANGED);
+        }
+    }
+    if !is_transactional(&state.model) && !state.model.key.is_empty() {
+        let terms = terms(run, &state.model);
+        let settled = settled_set(&run.config.source, &run.server, &name, &terms).await?;
+        state.converge_set.get_or_insert_with(GtidSet::new).union_with(&settled);
+    }
+    if let Some(converge_set) = &mut state.converge_set {
+        converge_set.union_with(&first);
+    }
+    state.phase = TablePhase::CatchingUp;
+    run.save(state).await?;
+    tracing::info!(table = label(&name), rows = state.rows_copied, "copied");
+    Ok(Attempt::Copied)
+}
+
+fn gone() -> Failure {
+    Failure::retry(Side::Source, "a table to be copied has gone")
+}
+
+fn behind() -> Halt {
+    let detail = "the source does not have transactions that were copied or applied from it";
+    Halt::new(Reason::SourceIdentityMismatch, detail)
+}
+
+fn on_table(failure: Failure, table: &TableName) -> Failure {
+    match failure {
+        Failure::Halt(halt) => halt.on_table(&table.database, &table.table).into(),
+        retry @ Failure::Retry { .. } => retry,
+    }
+}
+
+impl Run<'_> {
+    /// Looks for DDL on the table between two sets.
+    async fn ddl_between(
+        &self,
+        from: &GtidSet,
+        until: &GtidSet,
+        table: &TableName,
+    ) -> Result<Option<crate::gtid::Gtid>, Failure> {
+        // The stream has not begun: its identity is free.
+        let replica_uuid = self.writer.checkpoint().replica_uuid;
+        ddl::on_table_between(self.config, &replica_uuid, from, until, table).await
+    }
+}
