@@ -22,5 +22,6 @@ pub mod gtid;
 pub mod halt;
 pub mod preflight;
 pub mod schema;
+pub mod snapshot;
 pub mod source;
 pub mod tls;

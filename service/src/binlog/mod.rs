@@ -4,9 +4,12 @@
 //! panics or allocates by an unchecked length.
 
 pub mod cell;
+mod column_type;
+pub mod decimal;
 pub mod event;
 mod gtid_event;
 pub mod json;
+mod map_metadata;
 pub mod payload;
 mod query_event;
 mod reader;

@@ -15,8 +15,19 @@ impl<'a> Reader<'a> {
         Self { what, bytes, position: 0 }
     }
 
+    /// Starts within `bytes`, so that errors keep the offsets of the whole; a `position` past the end reads nothing.
+    pub(super) fn at(what: &'static str, bytes: &'a [u8], position: usize) -> Self {
+        Self { what, bytes, position: position.min(bytes.len()) }
+    }
+
     pub(super) const fn position(&self) -> usize {
         self.position
+    }
+
+    /// The bytes that this reader runs over, cut off `size` bytes after `start`; `None` if they end before.
+    pub(super) fn until(&self, start: usize, size: u64) -> Option<&'a [u8]> {
+        let end = start.checked_add(usize::try_from(size).ok()?)?;
+        self.bytes.get(..end)
     }
 
     pub(super) const fn remaining(&self) -> usize {

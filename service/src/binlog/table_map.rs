@@ -6,8 +6,14 @@
 
 use bytes::Bytes;
 
+use super::DecodeError;
+use super::column_type;
+use super::map_metadata::Metadata;
+use super::reader::Reader;
+use crate::halt::{Halt, Reason};
+
 /// A parsed TABLE_MAP.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableMap {
     pub table_id: u64,
     pub database: String,
@@ -107,4 +113,73 @@ pub enum Encoding {
     Vector {
         length_bytes: u8,
     },
+}
+
+/// Why a TABLE_MAP can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TableMapError {
+    #[error("TABLE_MAP: {0}")]
+    Decode(#[from] DecodeError),
+    /// The server doesn't run with `binlog_row_metadata=FULL`.
+    #[error("TABLE_MAP without column names")]
+    NoColumnNames,
+    /// A column type code that this release does not decode.
+    #[error("column of type {}", column_type::name(*.0))]
+    UnknownType(u8),
+}
+
+impl From<TableMapError> for Halt {
+    fn from(error: TableMapError) -> Self {
+        let reason = match error {
+            TableMapError::Decode(_) => Reason::EventMalformed,
+            TableMapError::NoColumnNames => Reason::RowMetadataNotFull,
+            TableMapError::UnknownType(_) => Reason::UnsupportedType,
+        };
+        Self::new(reason, error.to_string())
+    }
+}
+
+impl TableMap {
+    /// Database and table name of a TABLE_MAP body, without reading its columns.
+    pub fn names(body: &[u8]) -> Result<(&str, &str), DecodeError> {
+        let mut reader = Reader::new("TABLE_MAP names", body);
+        reader.take(TABLE_ID_AND_FLAGS)?;
+        Ok((read_name(&mut reader)?, read_name(&mut reader)?))
+    }
+
+    /// Parses a whole TABLE_MAP body.
+    pub fn parse(body: &Bytes) -> Result<Self, TableMapError> {
+        let mut reader = Reader::new("TABLE_MAP", body);
+        let table_id = reader.uint(6)?;
+        reader.take(TABLE_ID_AND_FLAGS - 6)?;
+        let (database, table) = (read_name(&mut reader)?.to_owned(), read_name(&mut reader)?.to_owned());
+        let count = reader.lenenc()?;
+        let types = reader.take_u64(count)?;
+        let length = reader.lenenc()?;
+        let layouts = column_type::read_all(types, reader.nested("TABLE_MAP column metadata", length)?)?;
+        let nullable = reader.take(types.len().div_ceil(8))?;
+        let mut metadata = Metadata::read(&layouts, reader)?;
+        let mut columns = Vec::with_capacity(layouts.len());
+        for (index, layout) in layouts.iter().enumerate() {
+            columns.push(MapColumn {
+                name: metadata.name(index)?,
+                encoding: metadata.encoding(layout)?,
+                nullable: nullable.get(index / 8).is_some_and(|bits| bits >> (index % 8) & 1 == 1),
+                visible: metadata.is_visible(index),
+            });
+        }
+        Ok(Self { table_id, database, table, columns, key: metadata.into_key(), raw: body.clone() })
+    }
+}
+
+/// Length of the fixed part: a 6-byte table id and 2 bytes of flags.
+const TABLE_ID_AND_FLAGS: usize = 8;
+
+/// A name of the data dictionary: length, utf8mb3 characters, terminator.
+fn read_name<'a>(reader: &mut Reader<'a>) -> Result<&'a str, DecodeError> {
+    let length = reader.lenenc()?;
+    let error = reader.error();
+    let name = str::from_utf8(reader.take_u64(length)?).map_err(|_| error)?;
+    let error = reader.error();
+    if reader.u8()? == 0 { Ok(name) } else { Err(error) }
 }
