@@ -21,11 +21,22 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// block: 256 bytes less 42 of padding and 1 of terminator (RFC 8017, section 7.1).
 const CLEAR_CHANNEL_PASSWORD_MAX: usize = 213;
 
+/// Prepared statements kept on a connection. The few that are used again stay; those that hold a
+/// chunk's bounds as literals are closed when they fall out. With none the driver would close none.
+const STATEMENT_CACHE: usize = 16;
+
 /// What every session starts with, so that no setting of the server or account changes what a
-/// statement means: UTC, no SQL mode, no silent limit on rows, no limit on time, whole views.
+/// statement means: UTC, no SQL mode, English messages, no silent limit on rows, no limit on time,
+/// text in each column's own character set.
 const SESSION: &str = "SET SESSION time_zone='+00:00', sql_mode='', lc_messages='en_US', \
      transaction_isolation='REPEATABLE-READ', sql_select_limit=18446744073709551615, sql_big_selects=1, \
-     max_execution_time=0, wait_timeout=28800";
+     max_execution_time=0, wait_timeout=28800, character_set_results=NULL";
+
+/// Shows generated invisible primary keys, which are in the binlog in any case.
+const SHOW_GIPK: &str = ", show_gipk_in_create_table_and_information_schema=ON";
+
+/// The first version with [`SHOW_GIPK`].
+const GIPK_VERSION: (u16, u16, u16) = (8, 0, 30);
 
 /// Who the source is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +57,8 @@ pub async fn connect(config: &SourceConfig) -> Result<Conn, Failure> {
             .await
             .map_err(|error| failure("read its version", &error))?;
         refuse_mariadb(version.as_deref().unwrap_or_default())?;
-        let session = format!("{SESSION}, net_write_timeout={}", config.net_write_timeout.as_secs());
+        let gipk = if conn.server_version() >= GIPK_VERSION { SHOW_GIPK } else { "" };
+        let session = format!("{SESSION}{gipk}, net_write_timeout={}", config.net_write_timeout.as_secs());
         conn.query_drop(session).await.map_err(|error| failure("set up the session", &error))?;
         Ok(conn)
     };
@@ -93,8 +105,7 @@ fn options(config: &SourceConfig) -> Result<OptsBuilder, Failure> {
         .prefer_socket(false)
         .tcp_keepalive(Some(KEEPALIVE))
         .max_allowed_packet(Some(MAX_ALLOWED_PACKET))
-        // Statements hold key values as literals: none is used twice.
-        .stmt_cache_size(0))
+        .stmt_cache_size(STATEMENT_CACHE))
 }
 
 fn ssl_options(config: &TlsConfig) -> Result<Option<SslOpts>, TlsError> {

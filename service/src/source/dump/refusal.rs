@@ -5,8 +5,6 @@
 //! before 8.0.26 the same texts say "master" and "slave"). The texts name files, positions,
 //! GTID sets and settings, never data.
 
-use std::borrow::Cow;
-
 use crate::halt::{Failure, Halt, Reason, Side};
 
 /// Longest part of a server's error text that is passed on; the server cuts its own at 512.
@@ -32,14 +30,27 @@ impl ServerError {
         Some(Self { code: u16::from_le_bytes(*code), text })
     }
 
-    /// The end of the cycle that this error means.
+    /// A login that was refused: it may be granted later (a password being rotated, a server
+    /// starting or full), so it is retried within the budgets.
+    pub(super) fn login_failure(&self) -> Failure {
+        Failure::retry(Side::Source, format!("the source refused the login: {self}"))
+    }
+
+    /// The end of the cycle that this error means on a connection that is logged in.
     pub(super) fn failure(&self) -> Failure {
-        if is_passing(self.code) {
-            return Failure::retry(Side::Source, format!("the source says: {self}"));
-        }
         let reason = match self.code {
+            code::SERVER_SHUTDOWN
+            | code::NET_PACKET_ERROR..=code::NET_WRITE_INTERRUPTED
+            | code::QUERY_INTERRUPTED
+            | code::SERVER_OFFLINE_MODE
+            | code::CLIENT_INTERACTION_TIMEOUT => {
+                return Failure::retry(Side::Source, format!("the source says: {self}"));
+            }
             code::SOURCE_FATAL_ERROR_READING_BINLOG => reason_of_text(&self.text),
-            code::SPECIFIC_ACCESS_DENIED => Reason::SourcePreflight,
+            code::ACCESS_DENIED | code::SPECIFIC_ACCESS_DENIED => {
+                let detail = format!("the account lacks REPLICATION SLAVE; the source says: {self}");
+                return Halt::new(Reason::SourcePreflight, detail).into();
+            }
             code::MALFORMED_GTID_SET_ENCODING => Reason::Internal,
             _ => Reason::UnrecognizedDumpError,
         };
@@ -55,61 +66,17 @@ impl std::fmt::Display for ServerError {
 
 /// Error codes (MySQL Error Reference, "Server Error Message Reference").
 mod code {
-    pub(super) const CON_COUNT: u16 = 1040;
-    pub(super) const BAD_HOST: u16 = 1042;
-    pub(super) const HANDSHAKE: u16 = 1043;
-    pub(super) const DBACCESS_DENIED: u16 = 1044;
+    /// Behind the login: no REPLICATION SLAVE for `COM_REGISTER_REPLICA`.
     pub(super) const ACCESS_DENIED: u16 = 1045;
     pub(super) const SERVER_SHUTDOWN: u16 = 1053;
-    pub(super) const HOST_IS_BLOCKED: u16 = 1129;
-    pub(super) const HOST_NOT_PRIVILEGED: u16 = 1130;
-    pub(super) const NET_READ_INTERRUPTED: u16 = 1159;
+    pub(super) const NET_PACKET_ERROR: u16 = 1158;
     pub(super) const NET_WRITE_INTERRUPTED: u16 = 1161;
-    pub(super) const TOO_MANY_USER_CONNECTIONS: u16 = 1203;
-    pub(super) const USER_LIMIT_REACHED: u16 = 1226;
     pub(super) const SPECIFIC_ACCESS_DENIED: u16 = 1227;
     pub(super) const SOURCE_FATAL_ERROR_READING_BINLOG: u16 = 1236;
-    pub(super) const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
     pub(super) const QUERY_INTERRUPTED: u16 = 1317;
-    pub(super) const ACCESS_DENIED_NO_PASSWORD: u16 = 1698;
     pub(super) const MALFORMED_GTID_SET_ENCODING: u16 = 1773;
-    pub(super) const MUST_CHANGE_PASSWORD: u16 = 1820;
-    pub(super) const MUST_CHANGE_PASSWORD_LOGIN: u16 = 1862;
     pub(super) const SERVER_OFFLINE_MODE: u16 = 3032;
-    pub(super) const ACCOUNT_LOCKED: u16 = 3118;
-    pub(super) const SECURE_TRANSPORT_REQUIRED: u16 = 3159;
-    pub(super) const USER_ACCESS_DENIED_BLOCKED: u16 = 3955;
     pub(super) const CLIENT_INTERACTION_TIMEOUT: u16 = 4031;
-}
-
-/// Logins refused, servers full, going down or cutting us off: these may pass, so they are
-/// retried within the budgets.
-const fn is_passing(code: u16) -> bool {
-    matches!(
-        code,
-        code::CON_COUNT
-            | code::BAD_HOST
-            | code::HANDSHAKE
-            | code::DBACCESS_DENIED
-            | code::ACCESS_DENIED
-            | code::SERVER_SHUTDOWN
-            | code::HOST_IS_BLOCKED
-            | code::HOST_NOT_PRIVILEGED
-            | code::NET_READ_INTERRUPTED
-            ..=code::NET_WRITE_INTERRUPTED
-                | code::TOO_MANY_USER_CONNECTIONS
-                | code::USER_LIMIT_REACHED
-                | code::NOT_SUPPORTED_AUTH_MODE
-                | code::QUERY_INTERRUPTED
-                | code::ACCESS_DENIED_NO_PASSWORD
-                | code::MUST_CHANGE_PASSWORD
-                | code::MUST_CHANGE_PASSWORD_LOGIN
-                | code::SERVER_OFFLINE_MODE
-                | code::ACCOUNT_LOCKED
-                | code::SECURE_TRANSPORT_REQUIRED
-                | code::USER_ACCESS_DENIED_BLOCKED
-                | code::CLIENT_INTERACTION_TIMEOUT
-    )
 }
 
 /// The refusals that error 1236 stands for, by the part of their text that 8.0 to 9.7 share.
@@ -125,7 +92,7 @@ const TEXTS: &[(&str, Reason)] = &[
 ];
 
 fn reason_of_text(text: &str) -> Reason {
-    let text: Cow<'_, str> = text.to_ascii_lowercase().into();
+    let text = text.to_ascii_lowercase();
     let known = TEXTS.iter().find(|(part, _)| text.contains(part));
     known.map_or(Reason::UnrecognizedDumpError, |(_, reason)| *reason)
 }
@@ -226,9 +193,15 @@ mod tests {
                       operation";
         assert_eq!(reason(classify(1227, denied)), Some(Reason::SourcePreflight));
         assert_eq!(reason(classify(1773, "Malformed GTID set encoding.")), Some(Reason::Internal));
-        assert_eq!(reason(classify(1045, "Access denied for user 'u'@'h'")), None);
+        assert_eq!(reason(classify(1045, "Access denied for user 'u'@'h'")), Some(Reason::SourcePreflight));
         assert_eq!(reason(classify(1053, "Server shutdown in progress")), None);
         assert_eq!(reason(classify(9999, "?")), Some(Reason::UnrecognizedDumpError));
+    }
+
+    #[test]
+    fn a_refused_login_is_retried() {
+        let error = ServerError { code: 1045, text: "Access denied for user 'u'@'h'".to_owned() };
+        assert_eq!(reason(error.login_failure()), None);
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Session {
         self.wire.reply(&response).await?;
         loop {
             let packet = self.wire.read().await?;
-            refused(&packet)?;
+            login_refused(&packet)?;
             match login.answer(&packet)? {
                 Reply::Send(bytes) => self.wire.reply(&bytes).await?,
                 Reply::Wait => {}
@@ -104,7 +104,7 @@ async fn dial(config: &SourceConfig) -> Result<(Wire, Greeting), Failure> {
     stream.set_nodelay(true).map_err(WireError::Io)?;
     let mut wire = Wire::new(stream);
     let packet = wire.read().await?;
-    refused(&packet)?;
+    login_refused(&packet)?;
     let greeting = Greeting::parse(&packet).ok_or(AuthError::Greeting)?;
     refuse_mariadb(&greeting.server_version)?;
     let Some(tls) = tls else { return Ok((wire.plain(), greeting)) };
@@ -113,7 +113,13 @@ async fn dial(config: &SourceConfig) -> Result<(Wire, Greeting), Failure> {
     Ok((wire, greeting))
 }
 
-/// Turns an error packet into the failure it means.
+fn login_refused(packet: &[u8]) -> Result<(), Failure> {
+    match packet.first() {
+        Some(0xff) => Err(ServerError::parse(packet).map_or_else(unexpected, |error| error.login_failure())),
+        _ => Ok(()),
+    }
+}
+
 fn refused(packet: &[u8]) -> Result<(), Failure> {
     match packet.first() {
         Some(0xff) => Err(ServerError::parse(packet).map_or_else(unexpected, |error| error.failure())),

@@ -1,0 +1,89 @@
+//! Reads from the source by SQL: where it is, what its tables are, and their rows.
+
+mod cell;
+pub mod chunk;
+mod definition;
+mod key;
+
+use mysql_async::Conn;
+use mysql_async::prelude::{FromValue, Queryable};
+
+use super::connect::failure;
+use crate::gtid::GtidSet;
+use crate::halt::{Failure, Halt, Reason};
+use crate::schema::TableName;
+
+pub(super) use definition::{TableFacts, facts};
+pub use definition::{table, tables};
+
+/// The GTIDs of everything that the source has committed and logged.
+pub async fn gtid_executed(conn: &mut Conn) -> Result<GtidSet, Failure> {
+    gtid_set(conn, "SELECT @@GLOBAL.gtid_executed").await
+}
+
+/// The GTIDs whose transactions are no longer in the source's binlog.
+pub async fn gtid_purged(conn: &mut Conn) -> Result<GtidSet, Failure> {
+    gtid_set(conn, "SELECT @@GLOBAL.gtid_purged").await
+}
+
+async fn gtid_set(conn: &mut Conn, sql: &str) -> Result<GtidSet, Failure> {
+    let text: Option<String> = first(conn, "read its GTID sets", sql).await?;
+    let unreadable = || Halt::new(Reason::SourcePreflight, "the source's GTID sets can't be read");
+    text.ok_or_else(unreadable)?.parse().map_err(|_| unreadable().into())
+}
+
+/// The source's clock in microseconds since 1970.
+pub async fn now_micros(conn: &mut Conn) -> Result<u64, Failure> {
+    let sql = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)";
+    let micros: Option<u64> = first(conn, "read its clock", sql).await?;
+    micros.ok_or_else(|| Halt::new(Reason::Internal, "the source gave no time").into())
+}
+
+/// Whether the table has rows and each holds 0, 1 or NULL in this column.
+pub async fn only_zero_one(conn: &mut Conn, table: &TableName, column: &str) -> Result<bool, Failure> {
+    let (table, column) = (quote_table(table), quote(column));
+    let sql = format!(
+        "SELECT EXISTS(SELECT 1 FROM {table}) AND NOT EXISTS(SELECT 1 FROM {table} WHERE {column} NOT IN (0, 1))"
+    );
+    let answer: Option<bool> = first(conn, "look at a table's values", &sql).await?;
+    answer.ok_or_else(|| Halt::new(Reason::Internal, "the source gave no answer").into())
+}
+
+/// The number of rows that the source's statistics estimate.
+pub async fn rows_estimated(conn: &mut Conn, table: &TableName) -> Result<Option<u64>, Failure> {
+    let sql = "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?";
+    let rows: Option<Option<u64>> = conn
+        .exec_first(sql, (&table.database, &table.table))
+        .await
+        .map_err(|error| failure("read its statistics", &error))?;
+    Ok(rows.flatten())
+}
+
+/// The first column of a query's first row; `None` for no row and for NULL.
+async fn first<T: FromValue + Send + 'static>(
+    conn: &mut Conn,
+    doing: &str,
+    sql: &str,
+) -> Result<Option<T>, Failure> {
+    let row: Option<mysql_async::Row> =
+        conn.query_first(sql).await.map_err(|error| failure(doing, &error))?;
+    row.map_or(Ok(None), |mut row| field(&mut row, 0))
+}
+
+/// A row's column; `None` for NULL.
+pub(super) fn field<T: FromValue>(row: &mut mysql_async::Row, index: usize) -> Result<Option<T>, Failure> {
+    let mistyped = || {
+        Halt::new(Reason::Internal, format!("column {index} of an answer is not of the type it should be"))
+    };
+    let value: mysql_async::Value = row.take(index).ok_or_else(mistyped)?;
+    mysql_async::from_value_opt(value).map_err(|_| mistyped().into())
+}
+
+/// A name as MySQL quotes it.
+pub(super) fn quote(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+pub(super) fn quote_table(table: &TableName) -> String {
+    format!("{}.{}", quote(&table.database), quote(&table.table))
+}
