@@ -86,8 +86,8 @@ pub fn client_pkcs12(config: &TlsConfig) -> Result<Option<Vec<u8>>, TlsError> {
         _ => return Err(TlsError::HalfIdentity),
     };
     let invalid = |what, path: &Path| TlsError::Invalid { what, path: path.to_owned() };
-    let chain = X509::stack_from_pem(&read(CERT_FILE, certificate)?)
-        .map_err(|_| invalid(CERT_FILE, certificate))?;
+    let chain =
+        X509::stack_from_pem(&read(CERT_FILE, certificate)?).map_err(|_| invalid(CERT_FILE, certificate))?;
     // The callback keeps OpenSSL from asking for a passphrase at the terminal.
     let key = PKey::private_key_from_pem_callback(&read(KEY_FILE, key)?, |_| Ok(0))
         .map_err(|_| invalid(KEY_FILE, key))?;
@@ -112,8 +112,7 @@ fn archive(
 }
 
 fn certificates(config: &TlsConfig, pem: &[u8]) -> Result<Vec<Certificate>, TlsError> {
-    let invalid =
-        || TlsError::Invalid { what: CA_FILE, path: config.ca_file.clone().unwrap_or_default() };
+    let invalid = || TlsError::Invalid { what: CA_FILE, path: config.ca_file.clone().unwrap_or_default() };
     let certificates = Certificate::stack_from_pem(pem).map_err(|_| invalid())?;
     if certificates.is_empty() {
         return Err(invalid());

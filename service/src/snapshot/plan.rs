@@ -32,7 +32,6 @@ pub struct Range<K> {
     pub through: Option<K>,
 }
 
-
 /// A part of the copy that is written in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk<K> {

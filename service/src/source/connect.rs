@@ -41,8 +41,10 @@ pub struct Identity {
 pub async fn connect(config: &SourceConfig) -> Result<Conn, Failure> {
     let open = async {
         let mut conn = Conn::new(options(config)?).await.map_err(|error| login_failure(&error))?;
-        let version: Option<String> =
-            conn.query_first("SELECT VERSION()").await.map_err(|error| failure("read its version", &error))?;
+        let version: Option<String> = conn
+            .query_first("SELECT VERSION()")
+            .await
+            .map_err(|error| failure("read its version", &error))?;
         refuse_mariadb(version.as_deref().unwrap_or_default())?;
         let session = format!("{SESSION}, net_write_timeout={}", config.net_write_timeout.as_secs());
         conn.query_drop(session).await.map_err(|error| failure("set up the session", &error))?;
@@ -58,7 +60,8 @@ pub async fn identity(conn: &mut Conn) -> Result<Identity, Failure> {
         .query_first("SELECT @@server_uuid, VERSION()")
         .await
         .map_err(|error| failure("read its identity", &error))?;
-    let malformed = || Halt::new(Reason::SourcePreflight, "the source's server_uuid or version can't be read");
+    let malformed =
+        || Halt::new(Reason::SourcePreflight, "the source's server_uuid or version can't be read");
     let (uuid, version) = row.ok_or_else(malformed)?;
     let server_uuid = uuid.parse().map_err(|_| malformed())?;
     Ok(Identity { server_uuid, version, version_numbers: conn.server_version() })
@@ -144,9 +147,9 @@ const STATEMENT_CODES: &[u16] = &[1064, 1054, 1305, 1193, 1231, 1149];
 /// Codes whose text names accounts, hosts, objects, settings and GTIDs only (MySQL Error
 /// Reference). The text of any other may quote a value.
 const PLAIN_CODES: &[u16] = &[
-    1040, 1042, 1043, 1044, 1045, 1049, 1053, 1100, 1129, 1130, 1142, 1143, 1146, 1158, 1159, 1160, 1161, 1193,
-    1203, 1205, 1213, 1226, 1227, 1236, 1251, 1290, 1317, 1370, 1401, 1410, 1412, 1698, 1773, 1820, 1862, 3024,
-    3032, 3118, 3159, 3572, 3955, 4031,
+    1040, 1042, 1043, 1044, 1045, 1049, 1053, 1100, 1129, 1130, 1142, 1143, 1146, 1158, 1159, 1160, 1161,
+    1193, 1203, 1205, 1213, 1226, 1227, 1236, 1251, 1290, 1317, 1370, 1401, 1410, 1412, 1698, 1773, 1820,
+    1862, 3024, 3032, 3118, 3159, 3572, 3955, 4031,
 ];
 
 /// What may be said of a driver's error: never a value, a literal or a secret.
@@ -172,10 +175,14 @@ const fn redact_driver(error: &DriverError) -> &'static str {
         DriverError::PacketTooLarge => "driver: packet too large",
         DriverError::UnexpectedPacket { .. } => "driver: unexpected packet",
         DriverError::UnknownAuthPlugin { .. } => "the account's authentication plugin is not supported",
-        DriverError::MysqlOldPasswordDisabled => "the account's authentication plugin mysql_old_password is not supported",
+        DriverError::MysqlOldPasswordDisabled => {
+            "the account's authentication plugin mysql_old_password is not supported"
+        }
         DriverError::CleartextPluginDisabled => "the server asks for the password in clear text",
         DriverError::NoClientSslFlagFromServer => "the server does not offer TLS",
-        DriverError::FromValue { .. } | DriverError::FromRow { .. } => "driver: a result is not of the expected type",
+        DriverError::FromValue { .. } | DriverError::FromRow { .. } => {
+            "driver: a result is not of the expected type"
+        }
         _ => "driver: other error",
     }
 }

@@ -63,7 +63,8 @@ impl Greeting {
             rest.split_first_chunk::<9>()?;
         let (_reserved, rest) = rest.split_first_chunk::<10>()?;
         // The second part is at least 13 bytes, the last of which is a terminating zero.
-        let (nonce_tail, plugin) = rest.split_at_checked(usize::from(*data_length).saturating_sub(8).max(13))?;
+        let (nonce_tail, plugin) =
+            rest.split_at_checked(usize::from(*data_length).saturating_sub(8).max(13))?;
         let mut nonce = nonce_head.to_vec();
         nonce.extend_from_slice(nonce_tail.strip_suffix(&[0]).unwrap_or(nonce_tail));
         Some(Self {
@@ -212,9 +213,8 @@ impl<'a> Login<'a> {
         }
         let key = Rsa::public_key_from_pem(pem).map_err(|_| AuthError::PublicKey)?;
         let mut out = vec![0; key.size() as usize];
-        let length = key
-            .public_encrypt(&masked, &mut out, Padding::PKCS1_OAEP)
-            .map_err(|_| AuthError::PublicKey)?;
+        let length =
+            key.public_encrypt(&masked, &mut out, Padding::PKCS1_OAEP).map_err(|_| AuthError::PublicKey)?;
         out.truncate(length);
         Ok(out)
     }

@@ -109,7 +109,10 @@ impl Dump {
     pub async fn next(&mut self) -> Result<RawEvent, Failure> {
         match self.receive().await? {
             Some(event) => Ok(event),
-            None => Err(Failure::retry(Side::Source, "the source ended the binlog stream: it is going down, or the dump was killed")),
+            None => Err(Failure::retry(
+                Side::Source,
+                "the source ended the binlog stream: it is going down, or the dump was killed",
+            )),
         }
     }
 
@@ -151,12 +154,14 @@ impl Dump {
 }
 
 fn silent(patience: Duration) -> Failure {
-    let message = format!("the binlog stream was silent for {} s, which its heartbeats rule out", patience.as_secs());
+    let message =
+        format!("the binlog stream was silent for {} s, which its heartbeats rule out", patience.as_secs());
     Failure::retry(Side::Source, message)
 }
 
 fn malformed() -> Failure {
-    Halt::new(Reason::UnrecognizedDumpError, "a packet of the binlog stream is neither event, error nor end").into()
+    Halt::new(Reason::UnrecognizedDumpError, "a packet of the binlog stream is neither event, error nor end")
+        .into()
 }
 
 /// The fingerprint of the group of `gtid`, by a short dump in which it alone is missing from

@@ -95,19 +95,20 @@ const fn is_passing(code: u16) -> bool {
             | code::SERVER_SHUTDOWN
             | code::HOST_IS_BLOCKED
             | code::HOST_NOT_PRIVILEGED
-            | code::NET_READ_INTERRUPTED..=code::NET_WRITE_INTERRUPTED
-            | code::TOO_MANY_USER_CONNECTIONS
-            | code::USER_LIMIT_REACHED
-            | code::NOT_SUPPORTED_AUTH_MODE
-            | code::QUERY_INTERRUPTED
-            | code::ACCESS_DENIED_NO_PASSWORD
-            | code::MUST_CHANGE_PASSWORD
-            | code::MUST_CHANGE_PASSWORD_LOGIN
-            | code::SERVER_OFFLINE_MODE
-            | code::ACCOUNT_LOCKED
-            | code::SECURE_TRANSPORT_REQUIRED
-            | code::USER_ACCESS_DENIED_BLOCKED
-            | code::CLIENT_INTERACTION_TIMEOUT
+            | code::NET_READ_INTERRUPTED
+            ..=code::NET_WRITE_INTERRUPTED
+                | code::TOO_MANY_USER_CONNECTIONS
+                | code::USER_LIMIT_REACHED
+                | code::NOT_SUPPORTED_AUTH_MODE
+                | code::QUERY_INTERRUPTED
+                | code::ACCESS_DENIED_NO_PASSWORD
+                | code::MUST_CHANGE_PASSWORD
+                | code::MUST_CHANGE_PASSWORD_LOGIN
+                | code::SERVER_OFFLINE_MODE
+                | code::ACCOUNT_LOCKED
+                | code::SECURE_TRANSPORT_REQUIRED
+                | code::USER_ACCESS_DENIED_BLOCKED
+                | code::CLIENT_INTERACTION_TIMEOUT
     )
 }
 

@@ -128,6 +128,9 @@ fn query(sql: &str) -> Vec<u8> {
 }
 
 fn unexpected() -> Failure {
-    Halt::new(Reason::UnrecognizedDumpError, "the source answered with a packet that the protocol does not allow here")
-        .into()
+    Halt::new(
+        Reason::UnrecognizedDumpError,
+        "the source answered with a packet that the protocol does not allow here",
+    )
+    .into()
 }
