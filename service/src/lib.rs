@@ -17,6 +17,7 @@
 
 pub mod binlog;
 pub mod config;
+pub mod convert;
 pub mod fold;
 pub mod gtid;
 pub mod halt;
