@@ -23,6 +23,7 @@ pub mod gtid;
 pub mod halt;
 pub mod preflight;
 pub mod schema;
+pub mod sink;
 pub mod snapshot;
 pub mod source;
 pub mod tls;

@@ -219,7 +219,7 @@ fn a_lock_that_is_kept_outlasts_its_timeout_and_ends_with_its_session() {
         let insert = "SET lock_wait_timeout = 1; INSERT INTO t (v) VALUES (1)";
 
         let lock = capture(&config, &uuid, &t, &terms).await?.lock.context("the lock was let go")?;
-        let (done, is_done) = oneshot::channel();
+        let (done, is_done) = oneshot::channel::<()>();
         let keeper = tokio::spawn(lock.keep_until(is_done.map(drop)));
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(fixture.source(insert).await.is_err(), "the table is locked");

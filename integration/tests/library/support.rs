@@ -5,11 +5,15 @@ use std::time::Duration;
 use anyhow::Result;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use tidegate::config::{Secret, SourceConfig, TlsConfig, TlsMode};
+use tidegate::config::{
+    AdminConfig, ApplyConfig, Config, FoldConfig, LogConfig, LogFormat, RetryConfig, Secret, SnapshotConfig, SourceConfig,
+    TablesConfig, TargetConfig, TlsConfig, TlsMode,
+};
 use tidegate::gtid::{GtidSet, Uuid};
 use tidegate::schema::TableName;
 use tidegate_integration::Fixture;
 use tidegate_integration::mysql::{REPLICATION_PASSWORD, REPLICATION_USER};
+use tidegate_integration::postgres::{TARGET_PASSWORD, TARGET_ROLE};
 
 pub(crate) const fn no_tls() -> TlsConfig {
     TlsConfig { mode: TlsMode::Off, ca_file: None, cert_file: None, key_file: None }
@@ -46,4 +50,49 @@ pub(crate) fn table(fixture: &Fixture<'_>, table: &str) -> TableName {
 pub(crate) async fn count(conn: &mut Conn, table: &TableName) -> Result<u128> {
     let sql = format!("SELECT COUNT(*) FROM `{}`.`{}`", table.database, table.table);
     Ok(u128::from(conn.query_first::<u64, _>(sql).await?.unwrap_or_default()))
+}
+
+/// The whole configuration: small chunks, so that small tables have many.
+pub(crate) fn config(fixture: &Fixture<'_>) -> Config {
+    let second = Duration::from_secs(1);
+    Config {
+        name: fixture.source.clone(),
+        source: source_config(fixture),
+        target: TargetConfig {
+            host: "127.0.0.1".to_owned(),
+            port: fixture.servers.postgres.port(),
+            user: TARGET_ROLE.to_owned(),
+            database: fixture.target.clone(),
+            password: Some(Secret::new(TARGET_PASSWORD.to_owned())),
+            tls: no_tls(),
+            connect_timeout: second * 10,
+            synchronous_commit: false,
+        },
+        tables: TablesConfig { include: vec![format!("{}.*", fixture.source)], exclude: Vec::new() },
+        snapshot: SnapshotConfig {
+            parallelism: 3,
+            chunk_rows: 10,
+            lock_wait_timeout: second,
+            lock_deadline: second * 30,
+            max_captures: 3,
+            block_ddl: true,
+            block_ddl_max: second * 60,
+        },
+        fold: FoldConfig { max_buffer_bytes: 64 << 20 },
+        apply: ApplyConfig {
+            max_batch_bytes: 4 << 20,
+            channel_bytes: 16 << 20,
+            max_in_flight: 64,
+            idle_commit_interval: second,
+        },
+        retry: RetryConfig {
+            initial_backoff: second,
+            max_backoff: second,
+            max_connect_attempts: 1,
+            max_drops: 1,
+            window: second,
+        },
+        admin: AdminConfig { listen: ([127, 0, 0, 1], 0).into(), token: None },
+        log: LogConfig { format: LogFormat::Text, filter: "info".to_owned() },
+    }
 }

@@ -57,11 +57,6 @@ pub(super) fn update_matching(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("UPDATE ONLY {table} SET {} WHERE ctid = ({first_match})", assignments.join(", ")))
 }
 
-/// Empties the table so that its readers see the old rows until the commit.
-pub(super) fn delete_all(model: &TableModel) -> Result<String, Halt> {
-    Ok(format!("DELETE FROM ONLY {}", qualified(&model.name)?))
-}
-
 /// Whether the table holds any row.
 pub(super) fn has_rows(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("SELECT EXISTS (SELECT FROM {})", qualified(&model.name)?))

@@ -128,12 +128,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Saves a table's state and forgets the chunks of its copy, in one commit. The rows that
-    /// they copied are the caller's: the next copy empties or recreates the table.
-    pub async fn restart_copy(&mut self, table: &TableState) -> Result<(), Failure> {
-        self.commit_alone(&Progress::CopyRestart(table)).await
-    }
-
     /// Records the source's server_uuid: at the first capture, and after a failover.
     pub async fn set_source(&mut self, server_uuid: Uuid) -> Result<(), Failure> {
         self.commit_alone(&Progress::Source(&server_uuid)).await?;

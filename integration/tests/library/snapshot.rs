@@ -1,0 +1,526 @@
+//! The copy, without the stream: what is in the target is compared with a source at rest.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tidegate::config::Config;
+use tidegate::gtid::GtidSet;
+use tidegate::halt::{Failure, Halt, Reason};
+use tidegate::schema::filter::Filter;
+use tidegate::schema::{TableName, TargetType};
+use tidegate::sink;
+use tidegate::sink::table_state::{TablePhase, TableState};
+use tidegate::sink::writer::Writer;
+use tidegate::snapshot::{self, Observer};
+use tidegate_integration::{Fixture, Servers, run};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::support::{config, gtid_executed};
+
+/// Passes chunks on as they are committed.
+struct Chunks(mpsc::UnboundedSender<u64>);
+
+impl Observer for Chunks {
+    fn table(&self, _: &TableState) {}
+
+    fn rows_copied(&self, _: &TableName, rows: u64) {
+        // A test may have seen enough.
+        drop(self.0.send(rows));
+    }
+}
+
+async fn take_over(config: &Config) -> Result<Writer> {
+    let client = sink::connect::connect(&config.target).await?;
+    Ok(Writer::take_over(client, &config.name, 64, || ()).await?)
+}
+
+async fn snapshot_run(config: &Config, chunks: mpsc::UnboundedSender<u64>) -> Result<Writer, Failure> {
+    let client = sink::connect::connect(&config.target).await?;
+    let mut writer = Writer::take_over(client, &config.name, 64, || ()).await?;
+    let filter = Filter::new(&config.tables.include, &config.tables.exclude).expect("a filter");
+    snapshot::run(config, &filter, &mut writer, &Chunks(chunks)).await?;
+    Ok(writer)
+}
+
+/// A whole copy.
+async fn copy(config: &Config) -> Result<Writer> {
+    Ok(snapshot_run(config, mpsc::unbounded_channel().0).await?)
+}
+
+/// A copy that goes on beside the test.
+struct Copying {
+    task: JoinHandle<Result<Writer, Failure>>,
+    chunks: mpsc::UnboundedReceiver<u64>,
+}
+
+impl Copying {
+    fn start(config: &Config) -> Self {
+        let (sender, chunks) = mpsc::unbounded_channel();
+        let config = config.clone();
+        Self { task: tokio::spawn(async move { snapshot_run(&config, sender).await }), chunks }
+    }
+
+    async fn wait_for_chunks(&mut self, count: usize) -> Result<()> {
+        for _ in 0..count {
+            let chunk = tokio::time::timeout(Duration::from_secs(30), self.chunks.recv()).await?;
+            chunk.context("the copy ended too early")?;
+        }
+        Ok(())
+    }
+
+    async fn end(self) -> Result<Result<Writer, Failure>> {
+        Ok(tokio::time::timeout(Duration::from_secs(60), self.task).await??)
+    }
+}
+
+fn halt(result: Result<Writer, Failure>) -> Result<Halt> {
+    match result {
+        Err(Failure::Halt(halt)) => Ok(*halt),
+        Err(failure) => bail!("not a halt: {failure}"),
+        Ok(_) => bail!("it was copied"),
+    }
+}
+
+async fn state(writer: &Writer, table: &str) -> Result<TableState> {
+    let states = writer.load_tables().await?;
+    states.into_iter().find(|state| state.name().table == table).context("no such table state")
+}
+
+/// The target's `session_replication_role` aside, a lock that keeps COPY out.
+async fn stall(fixture: &Fixture<'_>, table: &str) -> Result<tidegate_integration::PgSession> {
+    let session = fixture.target_session().await?;
+    session.exec(&format!("BEGIN; LOCK TABLE {table} IN SHARE MODE")).await?;
+    Ok(session)
+}
+
+const NUMBERS: &str = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 66)";
+
+/// Key column definitions, and an expression in `i` from 0 to 66 that gives different keys.
+const KEYS: &[(&str, &str)] = &[
+    ("k TINYINT PRIMARY KEY", "i - 33"),
+    ("k INT PRIMARY KEY", "(i - 33) * 60000000"),
+    ("k INT UNSIGNED PRIMARY KEY", "i * 65000000"),
+    ("k BIGINT PRIMARY KEY", "(i - 33) * 270000000000000000"),
+    ("k BIGINT UNSIGNED PRIMARY KEY", "18446744073709551615 - i * 7"),
+    ("k DECIMAL(20,6) PRIMARY KEY", "(i - 33) * 12345678.000001"),
+    ("k FLOAT PRIMARY KEY", "(i - 33) / 7"),
+    ("k DOUBLE PRIMARY KEY", "(i - 33) * PI()"),
+    ("k DATE PRIMARY KEY", "DATE_ADD('1999-12-01', INTERVAL i DAY)"),
+    ("k DATETIME(6) PRIMARY KEY", "DATE_ADD('2024-02-28 23:59:59.999990', INTERVAL i MICROSECOND)"),
+    ("k DATETIME PRIMARY KEY", "DATE_ADD('1000-01-01', INTERVAL i * 3 YEAR)"),
+    ("k TIMESTAMP(3) PRIMARY KEY", "DATE_ADD('2037-12-31 00:00:00', INTERVAL i * 1001 * 1000 MICROSECOND)"),
+    ("k TIME(2) PRIMARY KEY", "SEC_TO_TIME((i - 33) * 90000.25)"),
+    ("k YEAR PRIMARY KEY", "IF(i = 0, 0, 1940 + i)"),
+    ("k BIT(10) PRIMARY KEY", "i * 15"),
+    ("k ENUM('zeta','alpha','mid','beta') , l INT, PRIMARY KEY (k, l)", "1 + i % 4, i"),
+    ("k SET('d','c','b','a','e','f','g') PRIMARY KEY", "i"),
+    ("k CHAR(8) PRIMARY KEY", "CONCAT(IF(i % 2, 'a', 'B'), LPAD(i, 3, ' '), IF(i % 3, 'é', 'Z'))"),
+    (
+        "k VARCHAR(60) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci PRIMARY KEY",
+        "CONCAT(ELT(1 + i % 5, 'Ä', 'b', '😀', '''', '\\\\'), CHAR(97 + i % 26 USING utf8mb4), i)",
+    ),
+    ("k VARCHAR(60) CHARACTER SET latin1 PRIMARY KEY", "CONCAT(CHAR(192 + i % 60 USING latin1), IF(i % 2, 'X', 'x'), i)"),
+    ("k VARCHAR(60) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PRIMARY KEY", "CONCAT(IF(i % 2, 'X', 'x'), i DIV 2)"),
+    ("k BINARY(16) PRIMARY KEY", "UNHEX(RPAD(HEX(i * 3), 16, '0'))"),
+    ("k VARBINARY(20) PRIMARY KEY", "CONCAT(CHAR(i), CHAR(0), CHAR(255 - i))"),
+    ("a INT, b VARCHAR(10), c DATE, PRIMARY KEY (b, a, c)", "i % 4, CHAR(97 + i % 3), DATE_ADD('2020-01-01', INTERVAL i DAY)"),
+    ("n INT NULL, k INT NOT NULL, UNIQUE (n), UNIQUE KEY u (k)", "NULL, -i"),
+    ("k TEXT, PRIMARY KEY (k(20))", "CONCAT('text ', i)"),
+    ("k INT", "i % 5"),
+];
+
+#[test]
+fn every_kind_of_key_cuts_a_table_into_chunks() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("keys").await?;
+        for (number, (columns, values)) in KEYS.iter().enumerate() {
+            let table = format!("t{number:02}");
+            fixture.source(&format!("CREATE TABLE {table} (v VARCHAR(20), {columns})")).await?;
+            let fill = format!("INSERT INTO {table} {NUMBERS} SELECT CONCAT('row ', i), {values} FROM n");
+            fixture.source(&fill).await.with_context(|| format!("{columns} as {values}"))?;
+        }
+        let writer = copy(&config(&fixture)).await?;
+        fixture.assert_same().await?;
+        for (number, (columns, _)) in KEYS.iter().enumerate() {
+            let state = state(&writer, &format!("t{number:02}")).await?;
+            let chunks: Vec<u64> = writer.done_chunks(state.name()).await?.iter().map(|done| done.rows).collect();
+            let expected: &[u64] = match chunks.len() {
+                1 => &[67],
+                _ => &[10, 10, 10, 10, 10, 10, 7],
+            };
+            assert_eq!(chunks, expected, "{columns}");
+            ensure!(chunks.len() > 1 || columns.contains("TEXT") || !columns.contains("KEY"), "{columns}: one chunk");
+            assert_eq!(state.rows_copied, 67);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn the_position_is_what_all_tables_have_in_common() {
+    run(async {
+        let fixture = Servers::own(&[], &[]).await?;
+        let fixture = fixture.fixture("position").await?;
+        fixture.source("CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE b (id INT PRIMARY KEY)").await?;
+        fixture.source("INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)").await?;
+        let before = gtid_executed(&fixture).await?;
+        let config = config(&fixture);
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(1).await?;
+        fixture.source("INSERT INTO a VALUES (2); INSERT INTO b VALUES (2)").await?;
+        let writer = copying.end().await??;
+        let (a, b) = (state(&writer, "a").await?, state(&writer, "b").await?);
+        for state in [&a, &b] {
+            assert_eq!(state.phase, TablePhase::CatchingUp);
+            assert_eq!(state.converge_set, None);
+        }
+        let (a, b): (GtidSet, GtidSet) =
+            (a.snapshot_set.context("no set")?, b.snapshot_set.context("no set")?);
+        let position = writer.checkpoint().position.clone().context("no position")?;
+        assert_eq!(position.processed, a.intersection(&b));
+        assert_eq!(position.processed, before, "the first table's set");
+        let (last, fingerprint) = position.last.context("no fingerprint")?;
+        assert!(position.processed.contains(&last));
+        assert!(fingerprint.original_commit_micros > 0 && fingerprint.transaction_length > 0);
+        assert_eq!(writer.checkpoint().source_server_uuid, Some(*last.uuid()));
+
+        // Once more is nothing to do.
+        let position = writer.checkpoint().position.clone();
+        drop(writer);
+        assert_eq!(copy(&config).await?.checkpoint().position, position);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_source_without_tables_is_followed_from_now_on() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("bare").await?;
+        let writer = copy(&config(&fixture)).await?;
+        let position = writer.checkpoint().position.clone().context("no position")?;
+        assert!(!position.processed.is_empty());
+        Ok(())
+    });
+}
+
+#[test]
+fn tinyint_1_is_boolean_where_the_data_is() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("booleans").await?;
+        fixture
+            .source(
+                "CREATE TABLE t (id INT PRIMARY KEY, yes TINYINT(1), no TINYINT(1), wide TINYINT, none TINYINT(1));
+                 INSERT INTO t VALUES (1, 0, 0, 0, NULL), (2, 1, 2, 1, NULL), (3, NULL, 1, 1, NULL);
+                 CREATE TABLE empty (id INT PRIMARY KEY, yes TINYINT(1))",
+            )
+            .await?;
+        let writer = copy(&config(&fixture)).await?;
+        fixture.assert_same().await?;
+        let types = |state: TableState| state.model.columns.iter().map(|column| column.target).collect::<Vec<_>>();
+        use TargetType::{Boolean, Integer, SmallInt};
+        assert_eq!(types(state(&writer, "t").await?), [Integer, Boolean, SmallInt, SmallInt, Boolean]);
+        assert_eq!(types(state(&writer, "empty").await?), [Integer, SmallInt]);
+        Ok(())
+    });
+}
+
+/// A table of 300 rows: thirty chunks.
+async fn thirty_chunks(fixture: &Fixture<'_>, table: &str, options: &str) -> Result<()> {
+    fixture
+        .source(&format!(
+            "SET cte_max_recursion_depth = 1000;
+             CREATE TABLE {table} (id INT PRIMARY KEY, v VARCHAR(40)) {options};
+             INSERT INTO {table} WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+                SELECT i, CONCAT('row ', i) FROM n"
+        ))
+        .await
+}
+
+#[test]
+fn a_copy_that_was_cut_off_goes_on_from_a_new_capture() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("cut_off").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        let config = config(&fixture);
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(3).await?;
+        let stalled = stall(&fixture, "t").await?;
+        copying.task.abort();
+        assert!(copying.task.await.is_err_and(|end| end.is_cancelled()));
+        stalled.exec("ROLLBACK").await?;
+
+        let writer = take_over(&config).await?;
+        let cut_off = state(&writer, "t").await?;
+        let done = writer.done_chunks(cut_off.name()).await?;
+        ensure!((3..30).contains(&done.len()), "{} chunks were done", done.len());
+        assert_eq!(cut_off.phase, TablePhase::Copying);
+        assert_eq!(cut_off.rows_copied, 10 * u64::try_from(done.len())?);
+        drop(writer);
+
+        // Rows that no chunk done can have.
+        fixture.source("UPDATE t SET v = 'later' WHERE id > 295; INSERT INTO t VALUES (1000, 'later')").await?;
+        let writer = copy(&config).await?;
+        let resumed = state(&writer, "t").await?;
+        assert_eq!(resumed.snapshot_set, cut_off.snapshot_set);
+        let (first, last) = (cut_off.snapshot_set.context("no set")?, resumed.converge_set.context("no set")?);
+        assert!(last.includes(&first) && last != first, "it converges at the second capture");
+        let all = writer.done_chunks(&resumed.model.name).await?;
+        assert!(done.iter().all(|chunk| all.contains(chunk)), "the chunks done have stayed");
+        assert_eq!(resumed.phase, TablePhase::CatchingUp);
+        assert_eq!(resumed.rows_copied, 301);
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn a_keyless_table_that_was_cut_off_is_copied_anew() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("cut_off_keyless").await?;
+        fixture
+            .source(&format!(
+                "CREATE TABLE t (v VARCHAR(4000)); INSERT INTO t {NUMBERS} SELECT REPEAT('x', 4000) FROM n;
+                 INSERT INTO t SELECT * FROM t; INSERT INTO t SELECT * FROM t"
+            ))
+            .await?;
+        let config = config(&fixture);
+        fixture.target(&format!("CREATE SCHEMA {} AUTHORIZATION tidegate", fixture.source)).await?;
+        fixture.target("CREATE TABLE t (v VARCHAR(4000)); ALTER TABLE t OWNER TO tidegate").await?;
+        let stalled = stall(&fixture, "t").await?;
+        let copying = Copying::start(&config);
+        let begun = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        while fixture.target_scalar(begun).await?.as_deref() == Some("0") {
+            ensure!(!copying.task.is_finished(), "it did not wait for the target");
+        }
+        copying.task.abort();
+        drop(copying.task.await);
+        stalled.exec("ROLLBACK").await?;
+        fixture.source("DELETE FROM t LIMIT 1").await?;
+
+        let writer = copy(&config).await?;
+        let set = state(&writer, "t").await?;
+        assert_eq!(set.converge_set, None);
+        assert_eq!(set.rows_copied, 267);
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn ddl_during_the_copy_sends_the_table_back_to_capture() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        let fixture = servers.fixture("ddl").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        thirty_chunks(&fixture, "other", "").await?;
+        let mut config = config(&fixture);
+        config.tables.exclude = vec!["*.other".to_owned(), "*.t_old".to_owned()];
+        config.snapshot.block_ddl = false;
+        let ddl = [
+            "ALTER TABLE t ADD COLUMN w INT DEFAULT 7",
+            "ALTER TABLE t RENAME COLUMN v TO vv",
+            "TRUNCATE TABLE t",
+            "UPDATE other SET v = 'of the other table'; RENAME TABLE t TO t_old, other TO t",
+        ];
+        for (number, ddl) in ddl.iter().enumerate() {
+            config.name = format!("pipeline_{number}");
+            fixture.target(&format!("DROP SCHEMA IF EXISTS {} CASCADE", fixture.source)).await?;
+            fixture.target("DELETE FROM tidegate.table_state").await.or_else(|error| {
+                if number == 0 { Ok(()) } else { Err(error) }
+            })?;
+            let mut copying = Copying::start(&config);
+            copying.wait_for_chunks(2).await?;
+            let stalled = stall(&fixture, "t").await?;
+            fixture.source(&format!("SET lock_wait_timeout = 20; {ddl}")).await.context(*ddl)?;
+            stalled.exec("ROLLBACK").await?;
+            let writer = copying.end().await?.with_context(|| format!("{ddl}"))?;
+            let state = state(&writer, "t").await?;
+            assert_eq!(state.converge_set, None, "{ddl}: copied anew");
+            let rows = fixture.source_scalar("SELECT COUNT(*) FROM t").await?;
+            assert_eq!(fixture.target_scalar("SELECT count(*) FROM t").await?, rows, "{ddl}");
+            let order = "SELECT * FROM t ORDER BY id";
+            assert_eq!(fixture.target_rows(order).await?, fixture.source_rows(order).await?, "{ddl}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn ddl_is_held_off_where_the_privilege_is_granted() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        let fixture = servers.fixture("held_off").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        let mut copying = Copying::start(&config(&fixture));
+        copying.wait_for_chunks(2).await?;
+        let stalled = stall(&fixture, "t").await?;
+        assert!(fixture.source("SET lock_wait_timeout = 1; ALTER TABLE t ADD COLUMN w INT").await.is_err());
+        stalled.exec("ROLLBACK").await?;
+        copying.end().await??;
+        fixture.assert_same().await?;
+        fixture.source("SET lock_wait_timeout = 5; ALTER TABLE t ADD COLUMN w INT").await
+    });
+}
+
+#[test]
+fn a_statement_that_waits_for_the_copy_is_let_through() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("let_through").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        let mut copying = Copying::start(&config(&fixture));
+        copying.wait_for_chunks(2).await?;
+        let stalled = stall(&fixture, "t").await?;
+        let mut waiter = fixture.source_session().await?;
+        waiter.exec("SET lock_wait_timeout = 20; LOCK TABLES t WRITE").await?;
+        waiter.exec("UPDATE t SET v = 'under the lock' WHERE id = 5; UNLOCK TABLES").await?;
+        stalled.exec("ROLLBACK").await?;
+        let writer = copying.end().await??;
+        let state = state(&writer, "t").await?;
+        // What was copied stays; the stream will bring the changed row.
+        assert!(state.converge_set.is_some());
+        assert_eq!(state.rows_copied, 300);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_table_that_is_disturbed_again_and_again_halts() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("disturbed").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        let mut copying = Copying::start(&config(&fixture));
+        copying.wait_for_chunks(2).await?;
+        let stalled = stall(&fixture, "t").await?;
+        let mut waiter = fixture.source_session().await?;
+        while !copying.task.is_finished() {
+            waiter.exec("SET lock_wait_timeout = 20; LOCK TABLES t WRITE; UNLOCK TABLES").await?;
+        }
+        stalled.exec("ROLLBACK").await?;
+        let halt = halt(copying.end().await?)?;
+        assert_eq!(halt.reason, Reason::SnapshotInterrupted);
+        assert_eq!(halt.table, Some(format!("{}.t", fixture.source)));
+        // The next attempt goes on.
+        copy(&config(&fixture)).await?;
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn a_lost_view_leaves_its_chunks_to_the_others_and_the_last_one_is_retried() {
+    run(async {
+        let fixture = Servers::own(&[], &[]).await?;
+        let fixture = fixture.fixture("views").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        let readers = "SELECT p.ID FROM information_schema.PROCESSLIST p \
+             JOIN information_schema.INNODB_TRX t ON t.trx_mysql_thread_id = p.ID WHERE p.USER = 'repl'";
+        let config = config(&fixture);
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(2).await?;
+        let stalled = stall(&fixture, "t").await?;
+        let ids = fixture.source_rows(readers).await?;
+        assert_eq!(ids.len(), 3, "three views");
+        let id = |row: usize| ids[row][0].clone().unwrap_or_default();
+        fixture.source(&format!("KILL {}", id(0))).await?;
+        stalled.exec("ROLLBACK").await?;
+        let writer = copying.end().await??;
+        assert_eq!(state(&writer, "t").await?.converge_set, None, "no second capture");
+        fixture.assert_same().await?;
+        drop(writer);
+
+        thirty_chunks(&fixture, "u", "").await?;
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(2).await?;
+        let stalled = stall(&fixture, "u").await?;
+        for row in fixture.source_rows(readers).await? {
+            fixture.source(&format!("KILL {}", row[0].clone().unwrap_or_default())).await?;
+        }
+        stalled.exec("ROLLBACK").await?;
+        assert!(matches!(copying.end().await?, Err(Failure::Retry { .. })));
+        let writer = copy(&config).await?;
+        assert!(state(&writer, "u").await?.converge_set.is_some());
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn tables_of_other_engines_converge_or_are_copied_under_the_lock() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("engines").await?;
+        thirty_chunks(&fixture, "keyed", "ENGINE=MyISAM").await?;
+        fixture.source(&format!("CREATE TABLE keyless (v INT) ENGINE=MyISAM; INSERT INTO keyless {NUMBERS} SELECT i FROM n")).await?;
+        let config = config(&fixture);
+        fixture.target(&format!("CREATE SCHEMA {} AUTHORIZATION tidegate", fixture.source)).await?;
+        fixture.target("CREATE TABLE keyless (v INTEGER); ALTER TABLE keyless OWNER TO tidegate").await?;
+        let stalled = stall(&fixture, "keyless").await?;
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(30).await?;
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        while fixture.target_scalar(waits).await?.as_deref() == Some("0") {
+            ensure!(!copying.task.is_finished(), "it did not wait for the target");
+        }
+        // Longer than a silent session would keep the lock.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let insert = "SET lock_wait_timeout = 1; INSERT INTO keyless VALUES (1000)";
+        assert!(fixture.source(insert).await.is_err(), "it is copied under the lock");
+        stalled.exec("ROLLBACK").await?;
+        let writer = copying.end().await??;
+        fixture.source(insert).await?;
+        let keyed = state(&writer, "keyed").await?;
+        let settled = keyed.converge_set.context("a keyed table converges after its copy")?;
+        assert!(settled.includes(&keyed.snapshot_set.context("no set")?));
+        assert_eq!(state(&writer, "keyless").await?.converge_set, None);
+        assert_eq!(state(&writer, "keyless").await?.rows_copied, 67);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_source_that_lost_what_was_copied_is_refused() {
+    run(async {
+        let fixture = Servers::own(&[], &[]).await?;
+        let fixture = fixture.fixture("reset").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        let config = config(&fixture);
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(2).await?;
+        let stalled = stall(&fixture, "t").await?;
+        copying.task.abort();
+        drop(copying.task.await);
+        stalled.exec("ROLLBACK").await?;
+        fixture.source("RESET BINARY LOGS AND GTIDS").await?;
+        let halt = halt(snapshot_run(&config, mpsc::unbounded_channel().0).await)?;
+        assert_eq!(halt.reason, Reason::SourceIdentityMismatch);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_target_table_with_rows_of_its_own_is_left_alone() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("occupied").await?;
+        fixture.source("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)").await?;
+        fixture.target(&format!("CREATE SCHEMA {} AUTHORIZATION tidegate", fixture.source)).await?;
+        fixture
+            .target("CREATE TABLE t (id INTEGER PRIMARY KEY); ALTER TABLE t OWNER TO tidegate; INSERT INTO t VALUES (9)")
+            .await?;
+        let halt = halt(snapshot_run(&config(&fixture), mpsc::unbounded_channel().0).await)?;
+        assert_eq!(halt.reason, Reason::TargetDrift);
+        assert_eq!(fixture.target_scalar("SELECT string_agg(id::text, ',') FROM t").await?.as_deref(), Some("9"));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_value_that_cannot_be_converted_halts_and_names_its_column() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("unfit").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        fixture.source("SET sql_mode = ''; UPDATE t SET v = CONCAT('a', CHAR(0), 'secret') WHERE id = 200").await?;
+        let halt = halt(snapshot_run(&config(&fixture), mpsc::unbounded_channel().0).await)?;
+        assert_eq!(halt.reason, Reason::ValueInvalid);
+        assert_eq!(halt.table, Some(format!("{}.t", fixture.source)));
+        assert!(halt.detail.contains("`v`") && !halt.detail.contains("secret"), "{}", halt.detail);
+        fixture.source("UPDATE t SET v = 'mended' WHERE id = 200").await?;
+        copy(&config(&fixture)).await?;
+        fixture.assert_same().await
+    });
+}
