@@ -12,7 +12,7 @@ use tidegate::sink;
 use tidegate::sink::table_state::{TablePhase, TableState};
 use tidegate::sink::writer::Writer;
 use tidegate::snapshot::{self, Observer};
-use tidegate_integration::{Fixture, Servers, run};
+use tidegate_integration::{Fixture, PgSession, Servers, run};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -26,7 +26,7 @@ impl Observer for Chunks {
 
     fn rows_copied(&self, _: &TableName, rows: u64) {
         // A test may have seen enough.
-        drop(self.0.send(rows));
+        let _sent = self.0.send(rows).is_ok();
     }
 }
 
@@ -87,11 +87,44 @@ async fn state(writer: &Writer, table: &str) -> Result<TableState> {
     states.into_iter().find(|state| state.name().table == table).context("no such table state")
 }
 
-/// The target's `session_replication_role` aside, a lock that keeps COPY out.
-async fn stall(fixture: &Fixture<'_>, table: &str) -> Result<tidegate_integration::PgSession> {
+/// The target's table, made by hand for tests that get in the way of its copy.
+async fn target_table(fixture: &Fixture<'_>, definition: &str) -> Result<()> {
+    let schema = &fixture.source;
+    let (table, _) = definition.split_once(' ').context("a name")?;
+    fixture
+        .target(&format!(
+            "CREATE SCHEMA IF NOT EXISTS {schema} AUTHORIZATION tidegate;
+             CREATE TABLE {schema}.{definition}; ALTER TABLE {schema}.{table} OWNER TO tidegate"
+        ))
+        .await
+}
+
+/// Keeps every COPY of the table from beginning until it is rolled back.
+async fn stall_copies(fixture: &Fixture<'_>, table: &str) -> Result<PgSession> {
     let session = fixture.target_session().await?;
     session.exec(&format!("BEGIN; LOCK TABLE {table} IN SHARE MODE")).await?;
     Ok(session)
+}
+
+/// Chunks of [`thirty_chunks`] that a stall of three workers lets through.
+const BEFORE_STALL: usize = 15;
+
+/// Keeps the three chunks after the first fifteen from ending, one for each worker, by keys that
+/// may still turn out to be taken.
+async fn stall_middle(fixture: &Fixture<'_>, table: &str) -> Result<PgSession> {
+    let session = fixture.target_session().await?;
+    session.exec(&format!("BEGIN; INSERT INTO {table} VALUES (155, ''), (165, ''), (175, '')")).await?;
+    Ok(session)
+}
+
+/// Waits until something waits for a lock in the target.
+async fn until_stalled(fixture: &Fixture<'_>, copying: &Copying) -> Result<()> {
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = \
+         (SELECT oid FROM pg_database WHERE datname = current_database()) OR NOT granted AND locktype = 'transactionid'";
+    while fixture.target_scalar(waiting).await?.as_deref() == Some("0") {
+        ensure!(!copying.task.is_finished(), "it did not wait for the target");
+    }
+    Ok(())
 }
 
 const NUMBERS: &str = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 66)";
@@ -122,11 +155,10 @@ const KEYS: &[(&str, &str)] = &[
     ),
     ("k VARCHAR(60) CHARACTER SET latin1 PRIMARY KEY", "CONCAT(CHAR(192 + i % 60 USING latin1), IF(i % 2, 'X', 'x'), i)"),
     ("k VARCHAR(60) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PRIMARY KEY", "CONCAT(IF(i % 2, 'X', 'x'), i DIV 2)"),
-    ("k BINARY(16) PRIMARY KEY", "UNHEX(RPAD(HEX(i * 3), 16, '0'))"),
+    ("k BINARY(16) PRIMARY KEY", "UNHEX(CONCAT(LPAD(HEX(i * 3), 2, '0'), '00000000'))"),
     ("k VARBINARY(20) PRIMARY KEY", "CONCAT(CHAR(i), CHAR(0), CHAR(255 - i))"),
     ("a INT, b VARCHAR(10), c DATE, PRIMARY KEY (b, a, c)", "i % 4, CHAR(97 + i % 3), DATE_ADD('2020-01-01', INTERVAL i DAY)"),
     ("n INT NULL, k INT NOT NULL, UNIQUE (n), UNIQUE KEY u (k)", "NULL, -i"),
-    ("k TEXT, PRIMARY KEY (k(20))", "CONCAT('text ', i)"),
     ("k INT", "i % 5"),
 ];
 
@@ -150,7 +182,7 @@ fn every_kind_of_key_cuts_a_table_into_chunks() {
                 _ => &[10, 10, 10, 10, 10, 10, 7],
             };
             assert_eq!(chunks, expected, "{columns}");
-            ensure!(chunks.len() > 1 || columns.contains("TEXT") || !columns.contains("KEY"), "{columns}: one chunk");
+            assert_eq!(chunks.len() > 1, columns.contains("KEY"), "{columns}");
             assert_eq!(state.rows_copied, 67);
         }
         Ok(())
@@ -212,7 +244,7 @@ fn tinyint_1_is_boolean_where_the_data_is() {
             .source(
                 "CREATE TABLE t (id INT PRIMARY KEY, yes TINYINT(1), no TINYINT(1), wide TINYINT, none TINYINT(1));
                  INSERT INTO t VALUES (1, 0, 0, 0, NULL), (2, 1, 2, 1, NULL), (3, NULL, 1, 1, NULL);
-                 CREATE TABLE empty (id INT PRIMARY KEY, yes TINYINT(1))",
+                 CREATE TABLE bare (id INT PRIMARY KEY, yes TINYINT(1))",
             )
             .await?;
         let writer = copy(&config(&fixture)).await?;
@@ -220,13 +252,14 @@ fn tinyint_1_is_boolean_where_the_data_is() {
         let types = |state: TableState| state.model.columns.iter().map(|column| column.target).collect::<Vec<_>>();
         use TargetType::{Boolean, Integer, SmallInt};
         assert_eq!(types(state(&writer, "t").await?), [Integer, Boolean, SmallInt, SmallInt, Boolean]);
-        assert_eq!(types(state(&writer, "empty").await?), [Integer, SmallInt]);
+        assert_eq!(types(state(&writer, "bare").await?), [Integer, SmallInt]);
         Ok(())
     });
 }
 
 /// A table of 300 rows: thirty chunks.
 async fn thirty_chunks(fixture: &Fixture<'_>, table: &str, options: &str) -> Result<()> {
+    target_table(fixture, &format!("{table} (id INTEGER PRIMARY KEY, v VARCHAR(40))")).await?;
     fixture
         .source(&format!(
             "SET cte_max_recursion_depth = 1000;
@@ -243,9 +276,9 @@ fn a_copy_that_was_cut_off_goes_on_from_a_new_capture() {
         let fixture = Servers::shared().await?.fixture("cut_off").await?;
         thirty_chunks(&fixture, "t", "").await?;
         let config = config(&fixture);
+        let stalled = stall_middle(&fixture, "t").await?;
         let mut copying = Copying::start(&config);
-        copying.wait_for_chunks(3).await?;
-        let stalled = stall(&fixture, "t").await?;
+        copying.wait_for_chunks(BEFORE_STALL).await?;
         copying.task.abort();
         assert!(copying.task.await.is_err_and(|end| end.is_cancelled()));
         stalled.exec("ROLLBACK").await?;
@@ -253,7 +286,7 @@ fn a_copy_that_was_cut_off_goes_on_from_a_new_capture() {
         let writer = take_over(&config).await?;
         let cut_off = state(&writer, "t").await?;
         let done = writer.done_chunks(cut_off.name()).await?;
-        ensure!((3..30).contains(&done.len()), "{} chunks were done", done.len());
+        ensure!((BEFORE_STALL..=BEFORE_STALL + 3).contains(&done.len()), "{} chunks were done", done.len());
         assert_eq!(cut_off.phase, TablePhase::Copying);
         assert_eq!(cut_off.rows_copied, 10 * u64::try_from(done.len())?);
         drop(writer);
@@ -284,14 +317,10 @@ fn a_keyless_table_that_was_cut_off_is_copied_anew() {
             ))
             .await?;
         let config = config(&fixture);
-        fixture.target(&format!("CREATE SCHEMA {} AUTHORIZATION tidegate", fixture.source)).await?;
-        fixture.target("CREATE TABLE t (v VARCHAR(4000)); ALTER TABLE t OWNER TO tidegate").await?;
-        let stalled = stall(&fixture, "t").await?;
+        target_table(&fixture, "t (v VARCHAR(4000))").await?;
+        let stalled = stall_copies(&fixture, "t").await?;
         let copying = Copying::start(&config);
-        let begun = "SELECT count(*) FROM pg_locks WHERE NOT granted";
-        while fixture.target_scalar(begun).await?.as_deref() == Some("0") {
-            ensure!(!copying.task.is_finished(), "it did not wait for the target");
-        }
+        until_stalled(&fixture, &copying).await?;
         copying.task.abort();
         drop(copying.task.await);
         stalled.exec("ROLLBACK").await?;
@@ -310,8 +339,6 @@ fn ddl_during_the_copy_sends_the_table_back_to_capture() {
     run(async {
         let servers = Servers::own(&[], &[]).await?;
         let fixture = servers.fixture("ddl").await?;
-        thirty_chunks(&fixture, "t", "").await?;
-        thirty_chunks(&fixture, "other", "").await?;
         let mut config = config(&fixture);
         config.tables.exclude = vec!["*.other".to_owned(), "*.t_old".to_owned()];
         config.snapshot.block_ddl = false;
@@ -323,13 +350,13 @@ fn ddl_during_the_copy_sends_the_table_back_to_capture() {
         ];
         for (number, ddl) in ddl.iter().enumerate() {
             config.name = format!("pipeline_{number}");
+            fixture.source("DROP TABLE IF EXISTS t, other, t_old").await?;
             fixture.target(&format!("DROP SCHEMA IF EXISTS {} CASCADE", fixture.source)).await?;
-            fixture.target("DELETE FROM tidegate.table_state").await.or_else(|error| {
-                if number == 0 { Ok(()) } else { Err(error) }
-            })?;
+            thirty_chunks(&fixture, "t", "").await?;
+            thirty_chunks(&fixture, "other", "").await?;
+            let stalled = stall_middle(&fixture, "t").await?;
             let mut copying = Copying::start(&config);
-            copying.wait_for_chunks(2).await?;
-            let stalled = stall(&fixture, "t").await?;
+            copying.wait_for_chunks(BEFORE_STALL).await?;
             fixture.source(&format!("SET lock_wait_timeout = 20; {ddl}")).await.context(*ddl)?;
             stalled.exec("ROLLBACK").await?;
             let writer = copying.end().await?.with_context(|| format!("{ddl}"))?;
@@ -339,6 +366,8 @@ fn ddl_during_the_copy_sends_the_table_back_to_capture() {
             assert_eq!(fixture.target_scalar("SELECT count(*) FROM t").await?, rows, "{ddl}");
             let order = "SELECT * FROM t ORDER BY id";
             assert_eq!(fixture.target_rows(order).await?, fixture.source_rows(order).await?, "{ddl}");
+            drop(writer);
+            fixture.target("UPDATE tidegate.table_state SET state = 'detached'").await?;
         }
         Ok(())
     });
@@ -350,9 +379,9 @@ fn ddl_is_held_off_where_the_privilege_is_granted() {
         let servers = Servers::own(&[], &[]).await?;
         let fixture = servers.fixture("held_off").await?;
         thirty_chunks(&fixture, "t", "").await?;
+        let stalled = stall_middle(&fixture, "t").await?;
         let mut copying = Copying::start(&config(&fixture));
-        copying.wait_for_chunks(2).await?;
-        let stalled = stall(&fixture, "t").await?;
+        copying.wait_for_chunks(BEFORE_STALL).await?;
         assert!(fixture.source("SET lock_wait_timeout = 1; ALTER TABLE t ADD COLUMN w INT").await.is_err());
         stalled.exec("ROLLBACK").await?;
         copying.end().await??;
@@ -366,9 +395,9 @@ fn a_statement_that_waits_for_the_copy_is_let_through() {
     run(async {
         let fixture = Servers::shared().await?.fixture("let_through").await?;
         thirty_chunks(&fixture, "t", "").await?;
+        let stalled = stall_middle(&fixture, "t").await?;
         let mut copying = Copying::start(&config(&fixture));
-        copying.wait_for_chunks(2).await?;
-        let stalled = stall(&fixture, "t").await?;
+        copying.wait_for_chunks(BEFORE_STALL).await?;
         let mut waiter = fixture.source_session().await?;
         waiter.exec("SET lock_wait_timeout = 20; LOCK TABLES t WRITE").await?;
         waiter.exec("UPDATE t SET v = 'under the lock' WHERE id = 5; UNLOCK TABLES").await?;
@@ -387,9 +416,9 @@ fn a_table_that_is_disturbed_again_and_again_halts() {
     run(async {
         let fixture = Servers::shared().await?.fixture("disturbed").await?;
         thirty_chunks(&fixture, "t", "").await?;
-        let mut copying = Copying::start(&config(&fixture));
-        copying.wait_for_chunks(2).await?;
-        let stalled = stall(&fixture, "t").await?;
+        let stalled = stall_copies(&fixture, "t").await?;
+        let copying = Copying::start(&config(&fixture));
+        until_stalled(&fixture, &copying).await?;
         let mut waiter = fixture.source_session().await?;
         while !copying.task.is_finished() {
             waiter.exec("SET lock_wait_timeout = 20; LOCK TABLES t WRITE; UNLOCK TABLES").await?;
@@ -413,9 +442,9 @@ fn a_lost_view_leaves_its_chunks_to_the_others_and_the_last_one_is_retried() {
         let readers = "SELECT p.ID FROM information_schema.PROCESSLIST p \
              JOIN information_schema.INNODB_TRX t ON t.trx_mysql_thread_id = p.ID WHERE p.USER = 'repl'";
         let config = config(&fixture);
+        let stalled = stall_middle(&fixture, "t").await?;
         let mut copying = Copying::start(&config);
-        copying.wait_for_chunks(2).await?;
-        let stalled = stall(&fixture, "t").await?;
+        copying.wait_for_chunks(BEFORE_STALL).await?;
         let ids = fixture.source_rows(readers).await?;
         assert_eq!(ids.len(), 3, "three views");
         let id = |row: usize| ids[row][0].clone().unwrap_or_default();
@@ -427,9 +456,9 @@ fn a_lost_view_leaves_its_chunks_to_the_others_and_the_last_one_is_retried() {
         drop(writer);
 
         thirty_chunks(&fixture, "u", "").await?;
+        let stalled = stall_middle(&fixture, "u").await?;
         let mut copying = Copying::start(&config);
-        copying.wait_for_chunks(2).await?;
-        let stalled = stall(&fixture, "u").await?;
+        copying.wait_for_chunks(BEFORE_STALL).await?;
         for row in fixture.source_rows(readers).await? {
             fixture.source(&format!("KILL {}", row[0].clone().unwrap_or_default())).await?;
         }
@@ -448,15 +477,11 @@ fn tables_of_other_engines_converge_or_are_copied_under_the_lock() {
         thirty_chunks(&fixture, "keyed", "ENGINE=MyISAM").await?;
         fixture.source(&format!("CREATE TABLE keyless (v INT) ENGINE=MyISAM; INSERT INTO keyless {NUMBERS} SELECT i FROM n")).await?;
         let config = config(&fixture);
-        fixture.target(&format!("CREATE SCHEMA {} AUTHORIZATION tidegate", fixture.source)).await?;
-        fixture.target("CREATE TABLE keyless (v INTEGER); ALTER TABLE keyless OWNER TO tidegate").await?;
-        let stalled = stall(&fixture, "keyless").await?;
+        target_table(&fixture, "keyless (v INTEGER)").await?;
+        let stalled = stall_copies(&fixture, "keyless").await?;
         let mut copying = Copying::start(&config);
         copying.wait_for_chunks(30).await?;
-        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
-        while fixture.target_scalar(waits).await?.as_deref() == Some("0") {
-            ensure!(!copying.task.is_finished(), "it did not wait for the target");
-        }
+        until_stalled(&fixture, &copying).await?;
         // Longer than a silent session would keep the lock.
         tokio::time::sleep(Duration::from_secs(3)).await;
         let insert = "SET lock_wait_timeout = 1; INSERT INTO keyless VALUES (1000)";
@@ -480,9 +505,9 @@ fn a_source_that_lost_what_was_copied_is_refused() {
         let fixture = fixture.fixture("reset").await?;
         thirty_chunks(&fixture, "t", "").await?;
         let config = config(&fixture);
+        let stalled = stall_middle(&fixture, "t").await?;
         let mut copying = Copying::start(&config);
-        copying.wait_for_chunks(2).await?;
-        let stalled = stall(&fixture, "t").await?;
+        copying.wait_for_chunks(BEFORE_STALL).await?;
         copying.task.abort();
         drop(copying.task.await);
         stalled.exec("ROLLBACK").await?;
@@ -498,10 +523,8 @@ fn a_target_table_with_rows_of_its_own_is_left_alone() {
     run(async {
         let fixture = Servers::shared().await?.fixture("occupied").await?;
         fixture.source("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)").await?;
-        fixture.target(&format!("CREATE SCHEMA {} AUTHORIZATION tidegate", fixture.source)).await?;
-        fixture
-            .target("CREATE TABLE t (id INTEGER PRIMARY KEY); ALTER TABLE t OWNER TO tidegate; INSERT INTO t VALUES (9)")
-            .await?;
+        target_table(&fixture, "t (id INTEGER PRIMARY KEY)").await?;
+        fixture.target("INSERT INTO t VALUES (9)").await?;
         let halt = halt(snapshot_run(&config(&fixture), mpsc::unbounded_channel().0).await)?;
         assert_eq!(halt.reason, Reason::TargetDrift);
         assert_eq!(fixture.target_scalar("SELECT string_agg(id::text, ',') FROM t").await?.as_deref(), Some("9"));

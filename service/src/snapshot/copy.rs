@@ -57,7 +57,8 @@ struct Shared {
 }
 
 struct Worker {
-    view: View,
+    /// Given up as soon as it is of no more use: it holds metadata locks.
+    view: Option<View>,
     writer: ChunkWriter,
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
@@ -151,7 +152,7 @@ fn start(
     for (view, writer) in job.views.into_iter().zip(job.writers) {
         let lock = lock.take().map(KeptLock::new);
         let (shared, stop) = (Arc::clone(&shared), stop.clone());
-        workers.spawn(Worker { view, writer, shared, stop, lock }.work());
+        workers.spawn(Worker { view: Some(view), writer, shared, stop, lock }.work());
     }
     Ok(workers)
 }
@@ -160,10 +161,11 @@ impl Worker {
     async fn work(mut self) -> WorkerEnd {
         let shared = Arc::clone(&self.shared);
         loop {
+            let Some(view) = &mut self.view else { return WorkerEnd::Stopped };
             let taken = tokio::select! {
                 biased;
-                _ = self.stop.wait_for(|stop| *stop) => return WorkerEnd::Stopped,
-                taken = shared.queue.take(&mut self.view, &shared.model) => taken,
+                () = told(&mut self.stop) => return WorkerEnd::Stopped,
+                taken = shared.queue.take(view, &shared.model) => taken,
             };
             let chunk = match taken {
                 Ok(Some(chunk)) => chunk,
@@ -183,43 +185,54 @@ impl Worker {
                     return error.into();
                 }
             }
-            if !shared.held_off.get()
-                && let Err(failure) = self.view.unpin().await
-            {
-                return WorkerEnd::ViewLost(failure);
-            }
         }
     }
 
     /// Copies a chunk and commits it.
     async fn copy(&mut self, chunk: &Chunk<KeyBound>) -> Result<u64, Undone> {
-        let shared = &*self.shared;
+        let Self { view: kept_view, writer, shared, stop, lock } = self;
+        let Some(view) = kept_view else { return Err(Undone::Stopped) };
+        let copy = tokio::select! {
+            biased;
+            () = told(stop) => return Err(Undone::Stopped),
+            copied = stream(view, writer, shared, chunk) => copied?,
+        };
+        if let Some(lock) = lock.take() {
+            lock.confirm().await?;
+        }
         let bounds = serde_json::to_value(&chunk.range).map_err(|_| {
             Undone::Write(Halt::new(Reason::Internal, "a key range can't be written as JSON").into())
         })?;
-        let mut copy = self.writer.start(&shared.model).await.map_err(Undone::Write)?;
-        tokio::select! {
-            biased;
-            _ = self.stop.wait_for(|stop| *stop) => return Err(Undone::Stopped),
-            streamed = stream(&mut self.view, shared, chunk, &mut copy) => streamed?,
-        }
-        if let Some(lock) = self.lock.take() {
-            lock.confirm().await?;
-        }
-        // From here on nothing cuts in: the answer to the commit is waited for.
         let header = ChunkHeader { model: &shared.model, chunk: chunk.number, bounds: &bounds };
-        copy.finish(&header).await.map_err(Undone::Write)
+        // The answer to a commit is waited for in any case. A target that takes its time over it
+        // must not keep those waiting who want the source's table.
+        let mut finish = std::pin::pin!(copy.finish(&header));
+        let rows = tokio::select! {
+            biased;
+            rows = &mut finish => rows,
+            () = told(stop) => {
+                drop(kept_view.take());
+                finish.await
+            }
+        };
+        rows.map_err(Undone::Write)
     }
 }
 
+/// Returns once the workers are told to stop, or nobody is left to tell them.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    let _told = stop.wait_for(|stop| *stop).await.is_ok();
+}
+
 /// Sends a chunk's rows to the target as they arrive.
-async fn stream(
+async fn stream<'a>(
     view: &mut View,
+    writer: &'a mut ChunkWriter,
     shared: &Shared,
     chunk: &Chunk<KeyBound>,
-    copy: &mut ChunkCopy<'_>,
-) -> Result<(), Undone> {
+) -> Result<ChunkCopy<'a>, Undone> {
     let Shared { model, columns, .. } = shared;
+    let mut copy = writer.start(model).await.map_err(Undone::Write)?;
     let (after, through) = (chunk.range.after.as_ref(), chunk.range.through.as_ref());
     let mut rows = chunk::read(view.conn(), model, after, through).await?;
     while let Some(row) = rows.next().await? {
@@ -230,7 +243,11 @@ async fn stream(
         }
         copy.flush_if_full().await.map_err(Undone::Write)?;
     }
-    Ok(())
+    drop(rows);
+    if !shared.held_off.get() {
+        view.unpin().await.map_err(ReadError::from)?;
+    }
+    Ok(copy)
 }
 
 impl From<ReadError> for WorkerEnd {

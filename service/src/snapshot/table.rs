@@ -11,14 +11,14 @@ use super::copy::{self, Ended, Job};
 use super::plan::{Chunk, Facts, Plan, Start, same_definition};
 use super::watch::Watch;
 use super::{Run, ddl, label};
-use crate::gtid::GtidSet;
+use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::types::{TypeContext, target_type};
 use crate::schema::{MysqlType, TableModel, TableName, TargetType};
 use crate::sink::copy::ChunkWriter;
 use crate::sink::table_state::{TablePhase, TableState};
 use crate::sink::{self, catalog};
-use crate::source::capture::{Terms, View, capture, settled_set};
+use crate::source::capture::{TableLock, Terms, View, capture, open, settled_set};
 use crate::source::reader::chunk::KeyBound;
 use crate::source::reader::{self, chunk};
 
@@ -37,24 +37,28 @@ const STATEMENT_WAITING: Attempt = Attempt::Disturbed("a statement waited for th
 /// # Errors
 /// `snapshot_interrupted` after `snapshot.max_captures` attempts, and whatever fails one of them.
 pub(super) async fn bring_to_copied(run: &mut Run<'_>, mut state: TableState) -> Result<(), Failure> {
-    for _ in 0..run.config.snapshot.max_captures {
+    let captures = run.config.snapshot.max_captures;
+    let mut last = "";
+    for _ in 0..captures {
         match attempt(run, &mut state).await.map_err(|failure| on_table(failure, state.name()))? {
             Attempt::Copied => return Ok(()),
             Attempt::Disturbed(how) => {
                 tracing::warn!(table = label(state.name()), "the table will be captured again: {how}");
+                last = how;
             }
         }
     }
-    let captures = run.config.snapshot.max_captures;
-    let halt = Halt::new(Reason::SnapshotInterrupted, format!("the table's copy was disturbed {captures} times"));
-    Err(on_table(halt.into(), state.name()))
+    let detail = format!("the table's copy was disturbed {captures} times; the last time {last}");
+    Err(on_table(Halt::new(Reason::SnapshotInterrupted, detail).into(), state.name()))
 }
 
 async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, Failure> {
     if has_begun(state) {
         catalog::verify(run.writer.client(), std::slice::from_ref(state)).await?;
-        if stored_plan(run, state).await?.is_finished() {
-            return conclude(run, state, false).await;
+        if stored_plan(run, state).await?.is_finished()
+            && let copied @ Attempt::Copied = conclude(run, state, false).await?
+        {
+            return Ok(copied);
         }
     } else {
         state.phase = TablePhase::Capturing;
@@ -66,26 +70,36 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
     let allow_ddl_at = Instant::now() + run.config.snapshot.block_ddl_max;
     let mut watch = Watch::start(captured.guard, state.name().clone(), allow_ddl_at);
     run.tell_of_prepared(captured.prepared_xa);
-    let fresh = reader::table(&mut run.conn, state.name()).await?.ok_or_else(gone)?;
-    if self::terms(run, &fresh) != terms {
-        return Ok(TABLE_CHANGED);
-    }
     let mut views = captured.views;
-    match start(run, state, &fresh, &captured.set).await? {
-        Start::Resume => resume(run, state, captured.set).await?,
-        Start::Anew => {
-            let model = tokio::select! {
-                model = with_booleans(&mut views, fresh) => model?,
-                disturbed = watch.disturbed() => return disturbed.map(|()| STATEMENT_WAITING),
-            };
-            begin_anew(run, state, model, captured.set).await?;
-        }
-    }
+    let decided = tokio::select! {
+        biased;
+        disturbed = watch.disturbed() => return disturbed.map(|()| STATEMENT_WAITING),
+        decided = decide(run, state, &terms, &captured.set, &mut views) => decided?,
+    };
+    let Some(decided) = decided else { return Ok(TABLE_CHANGED) };
     if !watch.ddl_held_off().get() {
         try_join_all(views.iter_mut().map(View::unpin)).await?;
     }
-    let ended = copy_rows(run, state, views, captured.lock, &mut watch).await?;
+    let mut views = Some(views);
+    let begun = {
+        let mut begin = std::pin::pin!(begin(run, state, decided, captured.set));
+        loop {
+            tokio::select! {
+                biased;
+                begun = &mut begin => break begun?,
+                // What is being committed is waited for, and those who want the table are not
+                // made to wait for it.
+                disturbed = watch.disturbed(), if views.is_some() => {
+                    disturbed?;
+                    drop(views.take());
+                }
+            }
+        }
+    };
+    let Some(views) = views else { return Ok(STATEMENT_WAITING) };
+    let ended = copy_rows(run, state, begun, views, captured.lock, &mut watch).await?;
     let held_off = watch.ddl_held_off().get();
+    drop(watch);
     match ended {
         Ended::Complete => conclude(run, state, held_off).await,
         Ended::TableChanged => Ok(TABLE_CHANGED),
@@ -114,23 +128,66 @@ fn terms(run: &Run<'_>, model: &TableModel) -> Terms {
     }
 }
 
-/// Decides how the copy goes on from a capture at `set`.
-async fn start(
-    run: &mut Run<'_>,
+/// How a copy begins or goes on.
+enum Decided {
+    Resume,
+    Anew(TableModel),
+}
+
+/// Decides how the copy goes on from a capture at `set`; `None` where the table is not what the
+/// terms of the capture were made for. Changes nothing and may be cut off: its connection is its
+/// own.
+async fn decide(
+    run: &Run<'_>,
     state: &TableState,
-    fresh: &TableModel,
+    captured_on: &Terms,
     set: &GtidSet,
-) -> Result<Start, Failure> {
+    views: &mut [View],
+) -> Result<Option<Decided>, Failure> {
+    let mut conn = open(&run.config.source, &run.server).await?;
+    let fresh = reader::table(&mut conn, state.name()).await?.ok_or_else(gone)?;
+    if terms(run, &fresh) != *captured_on {
+        return Ok(None);
+    }
     let mut facts = Facts {
         begun: has_begun(state),
         keyed: !fresh.key.is_empty(),
-        same_definition: same_definition(&state.model, fresh),
+        same_definition: same_definition(&state.model, &fresh),
         no_ddl: true,
     };
     if let (Start::Resume, Some(first)) = (facts.start(), &state.snapshot_set) {
         facts.no_ddl = run.ddl_between(first, set, state.name()).await?.is_none();
     }
-    Ok(facts.start())
+    Ok(Some(match facts.start() {
+        Start::Resume => Decided::Resume,
+        Start::Anew => Decided::Anew(with_booleans(views, fresh).await?),
+    }))
+}
+
+/// What the workers need of the target.
+struct Begun {
+    plan: Plan<KeyBound>,
+    writers: Vec<ChunkWriter>,
+}
+
+/// Records how the copy goes on, and opens its connections to the target.
+async fn begin(
+    run: &mut Run<'_>,
+    state: &mut TableState,
+    decided: Decided,
+    set: GtidSet,
+) -> Result<Begun, Failure> {
+    match decided {
+        Decided::Resume => resume(run, state, set).await?,
+        Decided::Anew(model) => begin_anew(run, state, model, set).await?,
+    }
+    let plan = stored_plan(run, state).await?;
+    let target = &run.config.target;
+    let workers = terms(run, &state.model).views;
+    let clients = try_join_all((0..workers).map(|_| sink::connect::connect(target))).await?;
+    let fence = run.writer.fence();
+    let writers = clients.into_iter().map(|client| ChunkWriter::new(client, fence.clone())).collect();
+    Ok(Begun { plan, writers })
 }
 
 /// The rest of the copy is read from a later state than its beginning.
@@ -213,17 +270,14 @@ async fn stored_plan(run: &Run<'_>, state: &TableState) -> Result<Plan<KeyBound>
 }
 
 async fn copy_rows(
-    run: &mut Run<'_>,
+    run: &Run<'_>,
     state: &mut TableState,
+    begun: Begun,
     views: Vec<View>,
-    lock: Option<crate::source::capture::TableLock>,
+    lock: Option<TableLock>,
     watch: &mut Watch,
 ) -> Result<Ended, Failure> {
-    let plan = stored_plan(run, state).await?;
-    let target = &run.config.target;
-    let clients = try_join_all(views.iter().map(|_| sink::connect::connect(target))).await?;
-    let fence = run.writer.fence();
-    let writers = clients.into_iter().map(|client| ChunkWriter::new(client, fence.clone())).collect();
+    let Begun { plan, writers } = begun;
     let chunk_rows = run.config.snapshot.chunk_rows;
     let job = Job { model: state.model.clone(), plan, chunk_rows, views, writers, lock };
     let (observer, name) = (run.observer, state.model.name.clone());
@@ -284,7 +338,7 @@ impl Run<'_> {
         from: &GtidSet,
         until: &GtidSet,
         table: &TableName,
-    ) -> Result<Option<crate::gtid::Gtid>, Failure> {
+    ) -> Result<Option<Gtid>, Failure> {
         // The stream has not begun: its identity is free.
         let replica_uuid = self.writer.checkpoint().replica_uuid;
         ddl::on_table_between(self.config, &replica_uuid, from, until, table).await

@@ -52,7 +52,7 @@ pub struct Guard {
 
 impl Guard {
     pub(super) async fn open(config: &SourceConfig, server: &Uuid, terms: &Terms) -> Result<Self, Failure> {
-        let (mut conn, _) = open(config, server).await?;
+        let mut conn = open(config, server).await?;
         let settings = format!(
             "SET SESSION lock_wait_timeout={}, wait_timeout={GUARD_WAIT_TIMEOUT_SECONDS}",
             wait_seconds(terms.lock_wait_timeout)

@@ -9,7 +9,7 @@ use mysql_async::prelude::Queryable;
 use tokio::time::{Instant, timeout_at};
 
 use super::guard::Guard;
-use super::{Attempts, Terms, open, quoted, unavailable, wait_seconds};
+use super::{Attempts, Terms, open_numbered, quoted, unavailable, wait_seconds};
 use crate::config::SourceConfig;
 use crate::gtid::{GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason, Side};
@@ -38,7 +38,7 @@ pub struct TableLock {
 
 impl TableLock {
     pub(super) async fn open(config: &SourceConfig, server: &Uuid, terms: &Terms) -> Result<Self, Failure> {
-        let (mut conn, connection_id) = open(config, server).await?;
+        let (mut conn, connection_id) = open_numbered(config, server).await?;
         let settings = format!(
             "SET SESSION lock_wait_timeout={}, wait_timeout={LOCK_WAIT_TIMEOUT_SECONDS}",
             wait_seconds(terms.lock_wait_timeout)

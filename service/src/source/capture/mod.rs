@@ -120,8 +120,16 @@ pub async fn settled_set(
     Ok(capture(config, server, table, &terms).await?.set)
 }
 
-/// A connection that is known to reach the server, and the server's id of it.
-async fn open(config: &SourceConfig, server: &Uuid) -> Result<(Conn, u64), Failure> {
+/// A connection that is known to reach the server.
+///
+/// # Errors
+/// Its failures; reaching another server is one.
+pub async fn open(config: &SourceConfig, server: &Uuid) -> Result<Conn, Failure> {
+    Ok(open_numbered(config, server).await?.0)
+}
+
+/// As [`open`], with the server's id of the connection.
+async fn open_numbered(config: &SourceConfig, server: &Uuid) -> Result<(Conn, u64), Failure> {
     let mut conn = connect(config).await?;
     let row: Option<(String, u64)> = conn
         .query_first("SELECT @@server_uuid, CONNECTION_ID()")

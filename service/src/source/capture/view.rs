@@ -17,8 +17,7 @@ pub struct View {
 
 impl View {
     pub(super) async fn open(config: &SourceConfig, server: &Uuid) -> Result<Self, Failure> {
-        let (conn, _) = open(config, server).await?;
-        Ok(Self { conn })
+        Ok(Self { conn: open(config, server).await? })
     }
 
     /// Fixes what the view shows. Below REPEATABLE READ the server ignores the clause and says so
