@@ -69,15 +69,21 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
     let captured = capture(&run.config.source, &run.server, state.name(), &terms).await?;
     let allow_ddl_at = Instant::now() + run.config.snapshot.block_ddl_max;
     let mut watch = Watch::start(captured.guard, state.name().clone(), allow_ddl_at);
+    let ddl_held_off = watch.ddl_held_off();
     run.tell_of_prepared(captured.prepared_xa);
     let mut views = captured.views;
     let decided = tokio::select! {
         biased;
         disturbed = watch.disturbed() => return disturbed.map(|()| STATEMENT_WAITING),
-        decided = decide(run, state, &terms, &captured.set, &mut views) => decided?,
+        decided = async {
+            if ddl_held_off.get() {
+                try_join_all(views.iter_mut().map(|view| view.pin(state.name()))).await?;
+            }
+            decide(run, state, &terms, &captured.set, &mut views).await
+        } => decided?,
     };
     let Some(decided) = decided else { return Ok(TABLE_CHANGED) };
-    if !watch.ddl_held_off().get() {
+    if !ddl_held_off.get() {
         try_join_all(views.iter_mut().map(View::unpin)).await?;
     }
     let mut views = Some(views);
@@ -98,10 +104,9 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
     };
     let Some(views) = views else { return Ok(STATEMENT_WAITING) };
     let ended = copy_rows(run, state, begun, views, captured.lock, &mut watch).await?;
-    let held_off = watch.ddl_held_off().get();
     drop(watch);
     match ended {
-        Ended::Complete => conclude(run, state, held_off).await,
+        Ended::Complete => conclude(run, state, ddl_held_off.get()).await,
         Ended::TableChanged => Ok(TABLE_CHANGED),
         Ended::StatementWaiting => Ok(STATEMENT_WAITING),
     }

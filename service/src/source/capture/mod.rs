@@ -11,8 +11,11 @@
 //! views      START TRANSACTION WITH CONSISTENT SNAPSHOT   all of them at once
 //! lock       SELECT @@gtid_executed, XA RECOVER           answered: the lock held all the time
 //! lock       UNLOCK TABLES
-//! views      SELECT 1 FROM t LIMIT 0                      metadata lock, where the guard holds DDL off
 //! ```
+//!
+//! Pinning the table to the views, where the guard holds DDL off, is left to the caller, who has
+//! to watch the guard meanwhile: when a statement asks for the whole table between two pins, the
+//! second waits for it and it for the first, and every writer behind them.
 //!
 //! One table at a time: while it waits for a lock on several, MySQL may choose the application as
 //! the victim of a deadlock. No connection of a capture is ever dialled again, and all of them
@@ -87,7 +90,7 @@ pub async fn capture(
     table: &TableName,
     terms: &Terms,
 ) -> Result<Capture, Failure> {
-    let mut views = try_join_all((0..terms.views).map(|_| View::open(config, server))).await?;
+    let mut views = try_join_all((0..terms.views).map(|_| View::open(config, server, terms))).await?;
     let mut guard = Guard::open(config, server, terms).await?;
     let mut lock = TableLock::open(config, server, terms).await?;
     let deadline = Instant::now() + terms.lock_deadline;
@@ -99,9 +102,6 @@ pub async fn capture(
     let set = lock.gtid_executed().await?;
     let prepared_xa = lock.prepared_xa().await?;
     let lock = lock.release_unless(terms.keep_lock).await?;
-    if guard.holds_ddl_off() {
-        try_join_all(views.iter_mut().map(|view| view.pin(table))).await?;
-    }
     Ok(Capture { set, prepared_xa, views, guard, lock })
 }
 

@@ -3,7 +3,7 @@
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-use super::{open, quoted};
+use super::{Terms, open, quoted, wait_seconds};
 use crate::config::SourceConfig;
 use crate::gtid::Uuid;
 use crate::halt::{Failure, Halt, Reason};
@@ -16,8 +16,12 @@ pub struct View {
 }
 
 impl View {
-    pub(super) async fn open(config: &SourceConfig, server: &Uuid) -> Result<Self, Failure> {
-        Ok(Self { conn: open(config, server).await? })
+    pub(super) async fn open(config: &SourceConfig, server: &Uuid, terms: &Terms) -> Result<Self, Failure> {
+        let mut conn = open(config, server).await?;
+        // Reads wait for whoever has the whole table; the server's default is a year.
+        let settings = format!("SET SESSION lock_wait_timeout={}", wait_seconds(terms.lock_deadline));
+        conn.query_drop(settings).await.map_err(|error| failure("set up the session", &error))?;
+        Ok(Self { conn })
     }
 
     /// Fixes what the view shows. Below REPEATABLE READ the server ignores the clause and says so
@@ -34,7 +38,7 @@ impl View {
     }
 
     /// Takes the table's metadata lock, so that the table can't be changed under the view.
-    pub(super) async fn pin(&mut self, table: &TableName) -> Result<(), Failure> {
+    pub async fn pin(&mut self, table: &TableName) -> Result<(), Failure> {
         let pin = format!("SELECT 1 FROM {} LIMIT 0", quoted(table));
         self.conn.query_drop(pin).await.map_err(|error| failure("pin a table", &error))
     }
