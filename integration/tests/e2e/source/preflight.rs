@@ -36,9 +36,9 @@ fn login(config: &SourceConfig, user: &str) -> SourceConfig {
 #[test]
 fn a_source_as_it_should_be_gives_no_finding() {
     run(async {
-        let fixture = Servers::own(&[], &[]).await?;
-        fixture.mysql.exec("", "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY)").await?;
-        let found = findings(&config(&fixture.mysql), &["t.*"]).await?;
+        let mysql = MySql::start_new(&[]).await?;
+        mysql.exec("", "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY)").await?;
+        let found = findings(&config(&mysql), &["t.*"]).await?;
         ensure!(found.is_empty(), "{found:?}");
         Ok(())
     });
@@ -119,7 +119,8 @@ fn no_binlog_and_no_server_id() {
 #[test]
 fn privileges_directly_by_role_and_missing() {
     run(async {
-        let fixture = Servers::shared().await?.fixture("privileges").await?;
+        let servers = Servers::own(&[], &[]).await?;
+        let fixture = servers.fixture("privileges").await?;
         let mysql = &fixture.servers.mysql;
         let database = fixture.source.as_str();
         fixture.source("CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE b (id INT PRIMARY KEY)").await?;
@@ -174,8 +175,7 @@ fn privileges_directly_by_role_and_missing() {
 #[test]
 fn tables_that_can_not_be_replicated_are_named() {
     run(async {
-        let fixture = Servers::own(&[], &[]).await?;
-        let mysql = &fixture.mysql;
+        let mysql = &MySql::start_new(&[]).await?;
         mysql
             .exec(
                 "",

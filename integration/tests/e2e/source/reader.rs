@@ -85,11 +85,11 @@ const KEYS: &[(&str, &str)] = &[
     ("TIME(3)", "('-838:59:59'), ('-00:00:00.001'), ('00:00:00'), ('00:00:00.001'), ('838:59:59')"),
     ("ENUM('z','b','a')", "(0), (1), (2), (3)"),
     ("SET('z','b','a')", "(0), (1), (2), (3), (7)"),
-    ("VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci", "(''), ('a'), ('Ä'), ('az'), ('ß'), ('z'), ('😀'), (''''), ('\\\\')"),
-    ("VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "(''), ('A'), ('a'), ('a '), ('Ä'), ('😀')"),
+    ("VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci", "(''), ('a'), ('Äb'), ('az'), ('ß'), ('z'), ('😀'), (''''), ('\\\\')"),
+    ("VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "(''), ('A'), ('a'), ('a b'), ('Ä'), ('😀')"),
     ("VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_german2_ci", "('a'), ('ä'), ('az'), ('ae0'), ('z')"),
     ("CHAR(5) CHARACTER SET latin1", "(''), ('a'), ('é'), ('zz')"),
-    ("BINARY(4)", "(x''), (x'00'), (x'000000FF'), (x'01'), (x'FFFFFFFF')"),
+    ("BINARY(4)", "(x'00'), (x'000000FF'), (x'01'), (x'FFFFFFFF')"),
     ("VARBINARY(4)", "(x''), (x'00'), (x'0000'), (x'01'), (x'FF')"),
 ];
 
@@ -246,7 +246,7 @@ fn decimals_documents_and_fixed_binaries_are_as_sql_shows_them() {
                      '13','14','15','16','17','18','19','20','21','22','23','24','25','26','27','28','29','30','31','32','33',
                      '34','35','36','37','38','39','40','41','42','43','44','45','46','47','48','49','50','51','52','53','54',
                      '55','56','57','58','59','60','61','62','63','64'));
-                 INSERT INTO a VALUES (-1.5, '{\"é\": [1.50, \"漢\"]}', x'0001', 0xFFFFFFFFFFFFFFFE)",
+                 INSERT INTO a VALUES (-1.5, '{\"é\": [1.50, \"漢\"]}', x'0001', 18446744073709551614)",
             )
             .await?;
         let mut conn = connect(&config(&fixture.servers.mysql)).await?;
@@ -279,7 +279,7 @@ fn definitions_agree_with_the_servers_own_table_maps() {
             ("unique_expression", "a INT NOT NULL, b INT NOT NULL, UNIQUE ((a + 1)), UNIQUE (b)"),
             ("unique_twice", "a INT NOT NULL, b INT NOT NULL, UNIQUE p (b, a), UNIQUE q (a, b)"),
             ("unique_partly_null", "a INT NOT NULL, b INT, UNIQUE (a, b)"),
-            ("generated", "a INT PRIMARY KEY, b INT AS (a) VIRTUAL, c INT AS (a) STORED, d INT DEFAULT (a), KEY ((a * 2))"),
+            ("with_generated", "a INT PRIMARY KEY, b INT AS (a) VIRTUAL, c INT AS (a) STORED, d INT DEFAULT (a), KEY ((a * 2))"),
             ("keyless", "a INT, KEY (a)"),
         ];
         let mut conn = connect(&config(mysql)).await?;
@@ -296,7 +296,7 @@ fn definitions_agree_with_the_servers_own_table_maps() {
         let gipk = model(&mut conn, &name(&fixture, "gipk")).await?;
         rows_of_event(&mut dump, &gipk).await?;
         ensure!(gipk.key == [0] && gipk.columns[0].auto_increment && gipk.columns[0].name == "my_row_id");
-        let generated = model(&mut conn, &name(&fixture, "generated")).await?;
+        let generated = model(&mut conn, &name(&fixture, "with_generated")).await?;
         let flags: Vec<bool> = generated.columns.iter().map(|column| column.generated).collect();
         ensure!(flags == [false, true, true, false]);
         Ok(())
