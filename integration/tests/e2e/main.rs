@@ -1,3 +1,4 @@
 //! End-to-end tests: real MySQL, real PostgreSQL, the real binary.
 
 mod harness;
+mod source;

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use super::TableName;
+
 /// The configured choice of tables: matched by an include pattern and by no exclude pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
@@ -67,6 +69,18 @@ impl Filter {
         !is_system_schema(database) && self.include.iter().any(matched) && !self.exclude.iter().any(matched)
     }
 
+    /// The include patterns, as written, that match none of these tables.
+    pub fn idle_patterns<'a, I>(&self, tables: impl Fn() -> I) -> Vec<&str>
+    where
+        I: Iterator<Item = &'a TableName>,
+    {
+        let idle = |pattern: &&Pattern| {
+            !tables()
+                .any(|name| pattern.database.matches(&name.database) && pattern.table.matches(&name.table))
+        };
+        self.include.iter().filter(idle).map(|pattern| pattern.text.as_str()).collect()
+    }
+
     /// Whether a table of this database could be replicated: false only if none can, whatever its name.
     #[must_use]
     pub fn may_match_in(&self, database: &str) -> bool {
@@ -87,6 +101,8 @@ fn is_system_schema(name: &str) -> bool {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Pattern {
+    /// As written.
+    text: String,
     database: Part,
     table: Part,
 }
@@ -134,7 +150,11 @@ fn parse(text: &str) -> Result<Pattern, Problem> {
     let (database, rest) = part(text)?;
     let rest = rest.strip_prefix('.').ok_or(Problem::NotTwoParts)?;
     let (table, rest) = part(rest)?;
-    if rest.is_empty() { Ok(Pattern { database, table }) } else { Err(Problem::NotTwoParts) }
+    if rest.is_empty() {
+        Ok(Pattern { text: text.to_owned(), database, table })
+    } else {
+        Err(Problem::NotTwoParts)
+    }
 }
 
 /// The part at the beginning of `text`, and what follows it.

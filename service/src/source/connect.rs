@@ -197,3 +197,64 @@ const fn redact_driver(error: &DriverError) -> &'static str {
         _ => "driver: other error",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mysql_async::{ServerError, Value};
+
+    fn server(code: u16, message: &str) -> Error {
+        Error::Server(ServerError { code, message: message.to_owned(), state: "42000".to_owned() })
+    }
+
+    #[test]
+    fn texts_that_may_quote_a_value_are_left_out() {
+        let syntax = "You have an error in your SQL syntax near 'secret'";
+        for (code, text) in
+            [(1064, syntax), (1062, "Duplicate entry 'secret'"), (1366, "Incorrect value 'secret'")]
+        {
+            assert_eq!(redact(&server(code, text)), format!("ERROR {code} (42000)"));
+        }
+        assert_eq!(
+            redact(&server(1045, "Access denied for user 'u'")),
+            "ERROR 1045 (42000): Access denied for user 'u'"
+        );
+    }
+
+    #[test]
+    fn what_a_driver_could_not_convert_is_left_out() {
+        let value = Value::Bytes(b"secret".to_vec());
+        let errors = [
+            DriverError::FromValue { value },
+            DriverError::UnexpectedPacket { payload: b"secret".to_vec() },
+            DriverError::UnknownAuthPlugin { name: "x".to_owned() },
+        ];
+        for error in errors {
+            assert!(!redact(&Error::Driver(error)).contains("secret"));
+        }
+        assert_eq!(redact(&Error::Other("secret".into())), "driver: other error");
+        let io = Error::Io(IoError::Io(std::io::Error::other("secret")));
+        assert!(!redact(&io).contains("secret"));
+    }
+
+    #[test]
+    fn what_is_retried_and_what_halts() {
+        let reason = |code| match failure("do it", &server(code, "text")) {
+            Failure::Halt(halt) => Some(halt.reason),
+            Failure::Retry { .. } => None,
+        };
+        assert_eq!(reason(1142), Some(Reason::SourcePreflight));
+        assert_eq!(reason(1227), Some(Reason::SourcePreflight));
+        assert_eq!(reason(1064), Some(Reason::Internal));
+        for code in [1040, 1053, 1205, 1213, 1317, 4031, 9999] {
+            assert_eq!(reason(code), None, "{code}");
+        }
+    }
+
+    #[test]
+    fn mariadb_is_refused() {
+        assert!(refuse_mariadb("10.11.19-MariaDB-log").is_err());
+        assert!(refuse_mariadb("5.5.5-10.11.19-MariaDB").is_err());
+        assert!(refuse_mariadb("8.4.3").is_ok());
+    }
+}

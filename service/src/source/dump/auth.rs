@@ -224,3 +224,6 @@ impl<'a> Login<'a> {
 const REQUEST_PUBLIC_KEY: u8 = 2;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[cfg(test)]
+mod tests;

@@ -239,6 +239,15 @@ impl TableFacts {
     }
 }
 
+#[cfg(test)]
+impl TableFacts {
+    /// A table without columns and key.
+    pub(crate) fn example(database: &str, table: &str, engine: &str) -> Self {
+        let name = TableName { database: database.to_owned(), table: table.to_owned() };
+        Self { name, engine: engine.to_owned(), columns: Vec::new(), key: Vec::new(), key_is_primary: false }
+    }
+}
+
 async fn query(conn: &mut Conn, sql: &str, params: impl Into<Params> + Send) -> Result<Vec<Row>, Failure> {
     conn.exec(sql, params).await.map_err(|error| failure("describe its tables", &error))
 }

@@ -186,7 +186,7 @@ fn literal(mysql: &MysqlType, value: &KeyValue) -> Option<String> {
 }
 
 fn is_hex(text: &str) -> bool {
-    text.len() % 2 == 0 && text.bytes().all(|b| b.is_ascii_hexdigit())
+    text.len().is_multiple_of(2) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 fn time_literal(micros: i64) -> String {

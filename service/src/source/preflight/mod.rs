@@ -1,0 +1,144 @@
+//! Whether the source's settings, privileges and tables allow an exact replication.
+//!
+//! Everything is looked at and every problem reported, each with its reason and what mends it.
+//! Most of it can be changed on a running server, globally or by one session: the fold checks
+//! again what arrives.
+
+mod grants;
+mod settings;
+mod tables;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Row};
+
+use self::grants::Grants;
+use self::settings::Settings;
+use self::tables::Cascade;
+use super::connect::{failure, identity, server_code};
+use super::reader::{TableFacts, facts, field};
+use crate::config::SourceConfig;
+use crate::halt::Failure;
+use crate::preflight::Finding;
+use crate::schema::filter::Filter;
+
+/// `XAER_RMERR`: `XA RECOVER` without XA_RECOVER_ADMIN.
+const ER_XAER_RMERR: u16 = 1401;
+/// Access denied for lack of a privilege.
+const ER_SPECIFIC_ACCESS_DENIED: u16 = 1227;
+
+/// Names in a list before it is cut off: enough to see the pattern, few enough to read.
+const NAMES_SHOWN: usize = 20;
+
+/// Every problem of the source, settings first.
+///
+/// # Errors
+/// Only what keeps the source from being asked.
+pub async fn check(conn: &mut Conn, config: &SourceConfig, filter: &Filter) -> Result<Vec<Finding>, Failure> {
+    let settings = read_settings(conn).await?;
+    let grants = read_grants(conn, &settings).await?;
+    let tables = facts(conn, |name| filter.matches(&name.database, &name.table)).await?;
+    let cascades = read_cascades(conn, filter).await?;
+    let mut findings = settings::check(&settings, config.server_id);
+    findings.extend(check_logged_databases(conn, &tables).await?);
+    findings.extend(check_replica(conn, &settings).await?);
+    findings.extend(grants::check(&grants, &tables));
+    findings.extend(check_prepared_xa(conn, &grants).await?);
+    findings.extend(tables::check(filter, &tables));
+    findings.extend(tables::check_cascades(&settings, &cascades));
+    Ok(findings)
+}
+
+async fn rows(conn: &mut Conn, doing: &str, sql: &str) -> Result<Vec<Row>, Failure> {
+    conn.query(sql).await.map_err(|error| failure(doing, &error))
+}
+
+fn text(row: &mut Row, index: usize) -> Result<String, Failure> {
+    Ok(field(row, index)?.unwrap_or_default())
+}
+
+async fn read_settings(conn: &mut Conn) -> Result<Settings, Failure> {
+    let identity = identity(conn).await?;
+    let names: Vec<String> = settings::VARIABLES.iter().map(|name| format!("'{name}'")).collect();
+    let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
+    let mut settings = Settings::new(identity.version, identity.version_numbers);
+    for mut row in rows(conn, "show its settings", &sql).await? {
+        settings.insert(text(&mut row, 0)?, text(&mut row, 1)?);
+    }
+    Ok(settings)
+}
+
+/// The account's privileges, those of its active roles among them.
+async fn read_grants(conn: &mut Conn, settings: &Settings) -> Result<Grants, Failure> {
+    let mut account = String::new();
+    let mut roles = String::new();
+    for mut row in rows(conn, "show its account", "SELECT CURRENT_USER(), CURRENT_ROLE()").await? {
+        account = text(&mut row, 0)?;
+        roles = text(&mut row, 1)?;
+    }
+    // CURRENT_ROLE() is a list of quoted names, or the word NONE.
+    let using = if roles.starts_with('`') { format!(" USING {roles}") } else { String::new() };
+    let mut lines = Vec::new();
+    for mut row in rows(conn, "show its grants", &format!("SHOW GRANTS FOR CURRENT_USER(){using}")).await? {
+        lines.push(text(&mut row, 0)?);
+    }
+    Ok(Grants::parse(&account, &lines, settings.is("partial_revokes", "ON")))
+}
+
+/// Foreign keys that change rows of an included child table by themselves.
+async fn read_cascades(conn: &mut Conn, filter: &Filter) -> Result<Vec<Cascade>, Failure> {
+    let sql = "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME \
+         FROM information_schema.REFERENTIAL_CONSTRAINTS \
+         WHERE UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') \
+         OR DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') \
+         ORDER BY CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME";
+    let mut cascades = Vec::new();
+    for mut row in rows(conn, "show its foreign keys", sql).await? {
+        let (database, table) = (text(&mut row, 0)?, text(&mut row, 1)?);
+        if filter.matches(&database, &table) {
+            cascades.push(Cascade { database, table, constraint: text(&mut row, 2)? });
+        }
+    }
+    Ok(cascades)
+}
+
+/// `binlog-do-db` and `binlog-ignore-db` show in no variable.
+async fn check_logged_databases(conn: &mut Conn, tables: &[TableFacts]) -> Result<Vec<Finding>, Failure> {
+    let statement =
+        if conn.server_version() >= (8, 2, 0) { "SHOW BINARY LOG STATUS" } else { "SHOW MASTER STATUS" };
+    let mut shown = match conn.query::<Row, _>(statement).await {
+        Ok(rows) => rows,
+        // Reported with the privileges.
+        Err(error) if server_code(&error) == Some(ER_SPECIFIC_ACCESS_DENIED) => return Ok(Vec::new()),
+        Err(error) => return Err(failure("show its binlog status", &error)),
+    };
+    let Some(row) = shown.first_mut() else { return Ok(Vec::new()) };
+    Ok(settings::check_logged_databases(&text(row, 2)?, &text(row, 3)?, tables))
+}
+
+async fn check_replica(conn: &mut Conn, settings: &Settings) -> Result<Option<Finding>, Failure> {
+    let statement =
+        if conn.server_version() >= (8, 0, 22) { "SHOW REPLICA STATUS" } else { "SHOW SLAVE STATUS" };
+    match conn.query::<Row, _>(statement).await {
+        Ok(channels) if channels.is_empty() => Ok(None),
+        Ok(_) => Ok(settings::check_replica(settings)),
+        Err(error) if server_code(&error) == Some(ER_SPECIFIC_ACCESS_DENIED) => Ok(None),
+        Err(error) => Err(failure("show its replica status", &error)),
+    }
+}
+
+async fn check_prepared_xa(conn: &mut Conn, grants: &Grants) -> Result<Option<Finding>, Failure> {
+    match conn.query::<Row, _>("XA RECOVER CONVERT XID").await {
+        Ok(prepared) => Ok(tables::check_prepared_xa(prepared.len())),
+        Err(error) if server_code(&error) == Some(ER_XAER_RMERR) => Ok(Some(grants::no_xa_recover(grants))),
+        Err(error) => Err(failure("list prepared XA transactions", &error)),
+    }
+}
+
+/// The names, separated by commas, cut off after [`NAMES_SHOWN`].
+fn list(names: &[String]) -> String {
+    let shown = names.iter().take(NAMES_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(NAMES_SHOWN) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
+}
