@@ -129,7 +129,9 @@ mod tests {
     #[test]
     fn every_day_follows_the_one_before() {
         let length = |year: u16, month: u8| match month {
-            2 if (year % 4 == 0 && year % 100 != 0) || year % 400 == 0 => 29,
+            2 if year.is_multiple_of(400) => 29,
+            2 if year.is_multiple_of(100) => 28,
+            2 if year.is_multiple_of(4) => 29,
             2 => 28,
             4 | 6 | 9 | 11 => 30,
             _ => 31,

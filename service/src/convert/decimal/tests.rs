@@ -129,6 +129,21 @@ fn shapes_end_where_mysql_s_do() {
     assert!(Shape::new(0, 0).is_none() && Shape::new(300, 0).is_none());
 }
 
+#[test]
+fn the_greatest_number_of_every_shape_is_exact() {
+    for scale in 0_u16..=30 {
+        for precision in scale.max(1)..=65 {
+            let (integer, fraction) = (vec![9; usize::from(precision - scale)], vec![9; usize::from(scale)]);
+            let shape = Shape::new(precision, scale).unwrap();
+            let printed = print_numeric(&from_packed(shape, &pack(true, &integer, &fraction)).unwrap());
+            let nines = |digits: &[u8]| "9".repeat(digits.len());
+            let whole = if integer.is_empty() { "0".to_owned() } else { nines(&integer) };
+            let point = if scale > 0 { "." } else { "" };
+            assert_eq!(printed, format!("-{whole}{point}{}", nines(&fraction)));
+        }
+    }
+}
+
 /// Any decimal: precision, scale and its digits, with runs of zeros and nines.
 fn decimals() -> impl Strategy<Value = (bool, Vec<u8>, Vec<u8>)> {
     let digit = || prop_oneof![3 => Just(0_u8), 1 => Just(9), 2 => 0_u8..10];
@@ -162,7 +177,7 @@ proptest! {
         prop_assert_eq!(std::str::from_utf8(&printed).unwrap(), &text);
 
         let from_packed = from_packed(shape, &packed).unwrap();
-        prop_assert_eq!(print_numeric(&from_packed), text.clone());
+        prop_assert_eq!(&print_numeric(&from_packed), &text);
         let mut from_text = Vec::new();
         shape.write_text(text.as_bytes(), &mut from_text).unwrap();
         prop_assert_eq!(&from_text, &from_packed);
