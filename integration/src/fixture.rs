@@ -69,6 +69,17 @@ impl<'a> Fixture<'a> {
         Ok(session)
     }
 
+    /// The GTIDs that the target's control schema says are dealt with: processed, or prepared and
+    /// held back. Read from the table itself, so that a test does not take the service's word for it.
+    pub async fn stored_gtid_set(&self) -> Result<String> {
+        let newest = "SELECT DISTINCT ON (pipeline, applier) processed, pooled FROM tidegate.checkpoint
+                      ORDER BY pipeline, applier, seq DESC";
+        let all = format!(
+            "SELECT string_agg(concat_ws(',', nullif(processed, ''), nullif(pooled, '')), ',') FROM ({newest}) c"
+        );
+        Ok(self.target_scalar(&all).await?.unwrap_or_default())
+    }
+
     /// The minimal configuration that replicates the source database into the target.
     pub fn config(&self) -> Config {
         Config::new(self.servers.mysql.addr(), self.servers.postgres.addr(), &self.source, &self.target)

@@ -61,3 +61,25 @@ fn the_target_role_owns_its_database_and_is_no_superuser() {
         Ok(())
     });
 }
+
+#[test]
+fn the_stored_position_is_the_newest_row_of_every_applier() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("position").await?;
+        assert!(fixture.stored_gtid_set().await.is_err(), "there is no control schema yet");
+        let uuid = "00000000-0000-0000-0000-00000000000a";
+        fixture
+            .target(&format!(
+                "CREATE SCHEMA tidegate;
+                 CREATE TABLE tidegate.checkpoint (pipeline text, applier int, seq bigint, processed text, pooled text);
+                 INSERT INTO tidegate.checkpoint VALUES
+                   ('p', 0, 1, '{uuid}:1-99', ''), ('p', 0, 2, '{uuid}:1-3', '{uuid}:7'), ('p', 1, 1, '{uuid}:4', ''),
+                   ('p', 2, 1, NULL, '')"
+            ))
+            .await?;
+        let (mysql, stored) = (&fixture.servers.mysql, fixture.stored_gtid_set().await?);
+        assert!(mysql.gtid_subset(&format!("{uuid}:1-4:7"), &stored).await?, "{stored}");
+        assert!(!mysql.gtid_subset(&format!("{uuid}:5"), &stored).await?, "{stored}");
+        Ok(())
+    });
+}
