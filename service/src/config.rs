@@ -7,8 +7,8 @@
 //! - [`sections`] makes the validated [`Config`] of it.
 //!
 //! Every problem is reported in one go, by key and with its remedy. A problem may name a file or a
-//! variable that could not be read; it quotes no other value, for what was typed in the wrong
-//! place may be a secret.
+//! variable that could not be read, or a table pattern; it quotes no other value, for what was
+//! typed in the wrong place may be a secret.
 
 mod keys;
 mod reference;
@@ -261,13 +261,17 @@ pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Config, Pr
     match read_text(file) {
         Ok(text) => parse(&text, environment),
         Err(error)
-            if path.is_none() && error.kind() == io::ErrorKind::NotFound && settings::any_set(environment) =>
+            if path.is_none()
+                && error.kind() == io::ErrorKind::NotFound
+                && settings::any_set(environment) =>
         {
             parse("", environment)
         }
         Err(error) => Err(Problems::one(
             file.display().to_string(),
-            format!("can't be read: {error}. `tidegate init` writes a commented file to start from; --config names another one"),
+            format!(
+                "can't be read: {error}. `tidegate init` writes a commented file to start from; --config names another one"
+            ),
         )),
     }
 }
