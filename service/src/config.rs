@@ -7,8 +7,8 @@
 //! - [`sections`] makes the validated [`Config`] of it.
 //!
 //! Every problem is reported in one go, by key and with its remedy. A problem may name a file or a
-//! variable that could not be read; it quotes no other value, for what was typed in the wrong
-//! place may be a secret.
+//! variable that could not be read, or a table pattern; it quotes no other value, for what was
+//! typed in the wrong place may be a secret.
 
 mod keys;
 mod reference;

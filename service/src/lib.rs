@@ -15,6 +15,7 @@
 //! Reading order: [`gtid`], [`halt`], [`binlog`], [`fold`], [`schema`], [`convert`], [`source`],
 //! [`sink`], [`snapshot`], [`pipeline`].
 
+pub mod admin;
 pub mod binlog;
 pub mod config;
 pub mod convert;
@@ -23,7 +24,10 @@ pub mod gtid;
 pub mod halt;
 pub mod preflight;
 pub mod schema;
+pub mod shutdown;
 pub mod sink;
 pub mod snapshot;
 pub mod source;
+pub mod status;
+pub mod telemetry;
 pub mod tls;

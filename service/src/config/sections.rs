@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::slice;
 use std::time::Duration;
 
 use super::secret::{self, Secret};
@@ -12,6 +13,7 @@ use super::{
     AdminConfig, ApplyConfig, Config, FoldConfig, LogConfig, LogFormat, Problems, RetryConfig,
     SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
 };
+use crate::schema::filter::Filter;
 
 /// Longest pipeline name: as PostgreSQL's identifiers.
 const NAME_BYTES_MAX: usize = 63;
@@ -208,14 +210,14 @@ fn tables(settings: &mut Settings<'_>) -> Option<TablesConfig> {
     if include.is_empty() {
         settings.problems.add("tables.include", "names no table. For example include = [\"app.*\"]");
     }
-    for (key, patterns) in [("tables.include", &include), ("tables.exclude", &exclude)] {
-        let malformed = |pattern: &String| {
-            !pattern
-                .split_once('.')
-                .is_some_and(|(database, table)| !database.is_empty() && !table.is_empty())
-        };
-        if let Some(at) = patterns.iter().position(malformed) {
-            settings.problems.add(key, format!("entry {} is not of the form database.table", at + 1));
+    for pattern in &include {
+        if let Err(error) = Filter::new(slice::from_ref(pattern), &[]) {
+            settings.problems.add("tables.include", error.to_string());
+        }
+    }
+    for pattern in &exclude {
+        if let Err(error) = Filter::new(&[], slice::from_ref(pattern)) {
+            settings.problems.add("tables.exclude", error.to_string());
         }
     }
     Some(TablesConfig { include, exclude })

@@ -141,8 +141,8 @@ fn values_outside_type_or_bounds_are_refused_with_what_is_taken() {
         ("tables", "include = \"app.*\"", "tables.include", "list"),
         ("tables", "include = [1]", "tables.include", "list"),
         ("tables", "include = []", "tables.include", "no table"),
-        ("tables", "include = [\"app.a\", \"users\"]", "tables.include", "entry 2"),
-        ("tables", "exclude = [\"app.\"]", "tables.exclude", "entry 1"),
+        ("tables", "include = [\"app.a\", \"users\"]", "tables.include", "\"users\""),
+        ("tables", "exclude = [\"app.\"]", "tables.exclude", "empty"),
         (
             "snapshot",
             "lock_deadline = \"1s\"\nlock_wait_timeout = \"2s\"",

@@ -35,7 +35,7 @@ pub(super) fn show_size(bytes: u64) -> String {
 }
 
 fn show(value: u64, units: &[(&str, u64)], smallest: &str) -> String {
-    let fitting = units.iter().rev().find(|(_, factor)| value >= *factor && value % factor == 0);
+    let fitting = units.iter().rev().find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor));
     match fitting {
         Some((unit, factor)) => format!("{}{unit}", value / factor),
         None => format!("{value}{smallest}"),
