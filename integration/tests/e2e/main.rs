@@ -1,4 +1,5 @@
 //! End-to-end tests: real MySQL, real PostgreSQL, the real binary.
 
 mod harness;
+mod snapshot;
 mod source;

@@ -16,7 +16,7 @@ use tidegate_integration::{Fixture, PgSession, Servers, run};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::support::{config, gtid_executed};
+use super::{config, gtid_executed};
 
 /// Passes chunks on as they are committed.
 struct Chunks(mpsc::UnboundedSender<u64>);

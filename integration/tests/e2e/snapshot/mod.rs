@@ -1,4 +1,8 @@
-//! The library's configuration for the harness's servers.
+//! The snapshot: captures and copies by the library, and whole runs of the binary under load.
+
+mod capture;
+mod copy;
+mod load;
 
 use std::time::Duration;
 
@@ -15,11 +19,11 @@ use tidegate_integration::Fixture;
 use tidegate_integration::mysql::{REPLICATION_PASSWORD, REPLICATION_USER};
 use tidegate_integration::postgres::{TARGET_PASSWORD, TARGET_ROLE};
 
-pub(crate) const fn no_tls() -> TlsConfig {
+const fn no_tls() -> TlsConfig {
     TlsConfig { mode: TlsMode::Off, ca_file: None, cert_file: None, key_file: None }
 }
 
-pub(crate) fn source_config(fixture: &Fixture<'_>) -> SourceConfig {
+fn source_config(fixture: &Fixture<'_>) -> SourceConfig {
     SourceConfig {
         host: "127.0.0.1".to_owned(),
         port: fixture.servers.mysql.port(),
@@ -33,27 +37,27 @@ pub(crate) fn source_config(fixture: &Fixture<'_>) -> SourceConfig {
     }
 }
 
-pub(crate) async fn server_uuid(fixture: &Fixture<'_>) -> Result<Uuid> {
+async fn server_uuid(fixture: &Fixture<'_>) -> Result<Uuid> {
     let uuid = fixture.source_scalar("SELECT @@server_uuid").await?.unwrap_or_default();
     Ok(uuid.parse()?)
 }
 
-pub(crate) async fn gtid_executed(fixture: &Fixture<'_>) -> Result<GtidSet> {
+async fn gtid_executed(fixture: &Fixture<'_>) -> Result<GtidSet> {
     Ok(fixture.servers.mysql.gtid_executed().await?.parse()?)
 }
 
-pub(crate) fn table(fixture: &Fixture<'_>, table: &str) -> TableName {
+fn table(fixture: &Fixture<'_>, table: &str) -> TableName {
     TableName { database: fixture.source.clone(), table: table.to_owned() }
 }
 
 /// `COUNT(*)` of a table as this connection sees it.
-pub(crate) async fn count(conn: &mut Conn, table: &TableName) -> Result<u128> {
+async fn count(conn: &mut Conn, table: &TableName) -> Result<u128> {
     let sql = format!("SELECT COUNT(*) FROM `{}`.`{}`", table.database, table.table);
     Ok(u128::from(conn.query_first::<u64, _>(sql).await?.unwrap_or_default()))
 }
 
 /// The whole configuration: small chunks, so that small tables have many.
-pub(crate) fn config(fixture: &Fixture<'_>) -> Config {
+fn config(fixture: &Fixture<'_>) -> Config {
     let second = Duration::from_secs(1);
     Config {
         name: fixture.source.clone(),

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::support::{count, gtid_executed, server_uuid, source_config, table};
+use super::{count, gtid_executed, server_uuid, source_config, table};
 
 const TERMS: Terms = Terms {
     views: 3,
