@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use tidegate_integration::mysql::{MySqlSession, TextRow};
+use tidegate_integration::wait::{Look, until};
 use tidegate_integration::{Fixture, Servers, Tidegate, postgres, process, run};
 use tokio::task::JoinSet;
 
@@ -34,7 +35,7 @@ fn fill() -> String {
          INSERT INTO plain SELECT i * 10, 0, CONCAT('first ', i) FROM numbers;
          INSERT INTO pair SELECT CONCAT(IF(i % 2, 'Name ', 'nAME '), i DIV 3), i % 3, 0, NULL FROM numbers;
          INSERT INTO wide SELECT 18446744073709551615 - i * 10, 0, i / 7, NOW(6) FROM numbers;
-         INSERT INTO uuids SELECT UNHEX(MD5(i)), 0, REPEAT('x', i % 200) FROM numbers;
+         INSERT INTO uuids SELECT UNHEX(LEFT(SHA2(i, 256), 32)), 0, REPEAT('x', i % 200) FROM numbers;
          INSERT INTO keyless SELECT -1, i, 0 FROM numbers;
          DROP TABLE numbers"
     )
@@ -71,8 +72,8 @@ fn statement(writer: u64, step: u64, dice: &mut Dice) -> String {
         8 => format!("UPDATE wide SET n = n + 1, amount = amount / 3 WHERE id = 18446744073709551615 - {}", i * 10),
         9 => format!("UPDATE IGNORE wide SET id = 18446744073709551615 - {other} WHERE id = 18446744073709551615 - {}", i * 10),
         10 => format!("DELETE FROM wide WHERE id BETWEEN 18446744073709551600 - {other} AND 18446744073709551615 - {other}"),
-        11 => format!("INSERT INTO uuids VALUES (UNHEX(MD5({other})), {step}, 'new') ON DUPLICATE KEY UPDATE n = n + 1"),
-        12 => format!("UPDATE IGNORE uuids SET id = UNHEX(MD5('w{writer} {step}')) WHERE id = UNHEX(MD5({i}))"),
+        11 => format!("INSERT INTO uuids VALUES (UNHEX(LEFT(SHA2({other}, 256), 32)), {step}, 'new') ON DUPLICATE KEY UPDATE n = n + 1"),
+        12 => format!("UPDATE IGNORE uuids SET id = UNHEX(LEFT(SHA2('w{writer} {step}', 256), 32)) WHERE id = UNHEX(LEFT(SHA2({i}, 256), 32))"),
         13 => format!("INSERT INTO keyless VALUES ({writer}, {step}, {other})"),
         _ => format!("UPDATE keyless SET n = n + 1 WHERE writer = -1 AND step = {i}"),
     }
@@ -110,8 +111,7 @@ async fn write(writer: u64, mut session: MySqlSession, stop: Arc<AtomicBool>) ->
     let (mut step, mut committed) = (0, 0);
     while !stop.load(Ordering::Relaxed) {
         step += 1;
-        // Deadlocks are the load's own business; a failed transaction is rolled back by the next BEGIN's
-        // absence of locks, so it is ended here.
+        // Deadlocks are the load's own business.
         match session.exec(&transaction(writer, step, &mut dice)).await {
             Ok(()) => committed += 1,
             Err(_) => session.exec("ROLLBACK").await?,
@@ -214,6 +214,11 @@ fn a_lock_that_cannot_be_had_halts_until_it_can() {
         fixture.source("SET lock_wait_timeout = 1; INSERT INTO t VALUES (3)").await?;
         writer.exec("COMMIT").await?;
         tidegate.post("/v1/resume").await?;
+        until("the halt to end", || async {
+            let status = tidegate.status().await?;
+            Ok(if status["halt"].is_null() { Look::Done(()) } else { Look::NotYet(status.to_string()) })
+        })
+        .await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await
     });
