@@ -131,7 +131,11 @@ pub(super) async fn run(job: Job, watch: &mut Watch, mut counted: impl FnMut(u64
 
 /// Keeps the first reason to end, and tells the workers. A failure outweighs a disturbance: what
 /// it left in the target is only known after a new take-over.
-fn conclude(outcome: &mut Result<Ended, Failure>, reason: Result<Ended, Failure>, stop: &watch::Sender<bool>) {
+fn conclude(
+    outcome: &mut Result<Ended, Failure>,
+    reason: Result<Ended, Failure>,
+    stop: &watch::Sender<bool>,
+) {
     if matches!((&outcome, &reason), (Ok(Ended::Complete), _) | (Ok(_), Err(_))) {
         *outcome = reason;
     }

@@ -69,7 +69,10 @@ mod tests {
 
     #[test]
     fn the_filter_matches_the_one_table() {
-        let name = |database: &str, table: &str| TableName { database: database.to_owned(), table: table.to_owned() };
+        let name = |database: &str, table: &str| TableName {
+            database: database.to_owned(),
+            table: table.to_owned(),
+        };
         for table in [name("app", "t"), name("a.b", "c`d"), name("*", "x y")] {
             let filter = only(&table).unwrap();
             assert!(filter.matches(&table.database, &table.table), "{table:?}");

@@ -97,7 +97,10 @@ impl Run<'_> {
         self.check_history(&known).await?;
         let Discovered { unfinished, new, gone } = discover(models, known)?;
         for state in &gone {
-            tracing::warn!(table = label(state.name()), "detached: it has gone from the source before it was copied");
+            tracing::warn!(
+                table = label(state.name()),
+                "detached: it has gone from the source before it was copied"
+            );
         }
         self.writer.save_tables(&gone).await?;
         catalog::claim_tables(self.writer, &new).await?;
@@ -115,7 +118,9 @@ impl Run<'_> {
             if sets.into_iter().flatten().any(|set| !executed.includes(set)) {
                 let TableName { database, table } = state.name();
                 let detail = "the source does not have transactions that its table was copied with";
-                return Err(Halt::new(Reason::SourceIdentityMismatch, detail).on_table(database, table).into());
+                return Err(Halt::new(Reason::SourceIdentityMismatch, detail)
+                    .on_table(database, table)
+                    .into());
             }
         }
         // Once there is a position, it decides which servers may follow.
@@ -143,7 +148,9 @@ impl Run<'_> {
         let active = states.iter().filter(|state| state.phase != TablePhase::Detached);
         let sets: Vec<&GtidSet> = active.filter_map(|state| state.snapshot_set.as_ref()).collect();
         let processed = match sets.split_first() {
-            Some((first, others)) => others.iter().fold((*first).clone(), |common, set| common.intersection(set)),
+            Some((first, others)) => {
+                others.iter().fold((*first).clone(), |common, set| common.intersection(set))
+            }
             None => reader::gtid_executed(&mut self.conn).await?,
         };
         let last = self.fingerprint(&processed).await?;

@@ -90,7 +90,7 @@ impl<K: Clone + PartialEq> Plan<K> {
     }
 
     /// The next chunk, or what is needed to cut it.
-    pub fn next(&mut self) -> Next<K> {
+    pub fn advance(&mut self) -> Next<K> {
         if let Some(chunk) = self.returned.pop() {
             return Next::Copy(chunk);
         }
@@ -101,7 +101,7 @@ impl<K: Clone + PartialEq> Plan<K> {
         }
     }
 
-    /// Hands out the first chunk of the range that [`Plan::next`] asked about: up to `bound`, or
+    /// Hands out the first chunk of the range that [`Plan::advance`] asked about: up to `bound`, or
     /// all of it where the source found no row so far in. `None` if nothing is left.
     pub fn cut(&mut self, bound: Option<K>) -> Option<Chunk<K>> {
         let Gap { first: number, last, range } = self.gaps.pop_front()?;

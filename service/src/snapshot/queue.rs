@@ -38,7 +38,7 @@ impl Queue {
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             let mut state = self.state.lock().await;
-            let next = match state.plan.next() {
+            let next = match state.plan.advance() {
                 Next::Copy(chunk) => Some(chunk),
                 Next::Bound(range) => {
                     let (after, through) = (range.after.as_ref(), range.through.as_ref());

@@ -230,7 +230,8 @@ async fn begin_anew(
 /// The model with TINYINT(1) columns that hold nothing but 0, 1 and NULL as booleans, judged by
 /// the rows that will be copied.
 async fn with_booleans(views: &mut [View], mut model: TableModel) -> Result<TableModel, Failure> {
-    let candidates: Vec<usize> = (0..model.columns.len()).filter(|&index| may_be_boolean(&model, index)).collect();
+    let candidates: Vec<usize> =
+        (0..model.columns.len()).filter(|&index| may_be_boolean(&model, index)).collect();
     let share = candidates.len().div_ceil(views.len().max(1)).max(1);
     let looks = views.iter_mut().zip(candidates.chunks(share)).map(|(view, share)| look(view, &model, share));
     let chosen: Vec<Vec<(usize, TargetType)>> = try_join_all(looks).await?;
@@ -247,7 +248,11 @@ fn may_be_boolean(model: &TableModel, index: usize) -> bool {
     matches!(column, Some(MysqlType::TinyInt { display_width_one: true, .. }))
 }
 
-async fn look(view: &mut View, model: &TableModel, columns: &[usize]) -> Result<Vec<(usize, TargetType)>, Failure> {
+async fn look(
+    view: &mut View,
+    model: &TableModel,
+    columns: &[usize],
+) -> Result<Vec<(usize, TargetType)>, Failure> {
     let mut chosen = Vec::new();
     for &index in columns {
         let Some(column) = model.columns.get(index) else { continue };

@@ -61,20 +61,37 @@ fn transaction(writer: u64, step: u64, dice: &mut Dice) -> String {
 fn statement(writer: u64, step: u64, dice: &mut Dice) -> String {
     let i = 1 + dice.below(ROWS);
     let other = dice.below(10 * ROWS);
-    match dice.below(15) {
+    match dice.below(18) {
         0 | 1 => format!("UPDATE plain SET n = n + 1, note = 'w{writer} #{step}' WHERE id = {}", i * 10),
         2 => format!("INSERT IGNORE INTO plain VALUES ({other}, 1, 'inserted')"),
         3 => format!("DELETE FROM plain WHERE id = {other}"),
         4 => format!("UPDATE IGNORE plain SET id = {other}, note = 'moved' WHERE id = {}", i * 10),
         5 => format!("UPDATE pair SET n = n + 1 WHERE name = 'NAME {}' AND part = {}", i / 3, i % 3),
-        6 => format!("UPDATE IGNORE pair SET name = 'name {}', note = 'moved' WHERE name = 'name {}' AND part = {}", other % ROWS, i / 3, i % 3),
+        6 => format!(
+            "UPDATE IGNORE pair SET name = 'name {}', note = 'moved' WHERE name = 'name {}' AND part = {}",
+            other % ROWS,
+            i / 3,
+            i % 3
+        ),
         7 => format!("REPLACE INTO pair VALUES ('NaMe {}', {}, {step}, 'replaced')", other % ROWS, i % 3),
-        8 => format!("UPDATE wide SET n = n + 1, amount = amount / 3 WHERE id = 18446744073709551615 - {}", i * 10),
-        9 => format!("UPDATE IGNORE wide SET id = 18446744073709551615 - {other} WHERE id = 18446744073709551615 - {}", i * 10),
-        10 => format!("DELETE FROM wide WHERE id BETWEEN 18446744073709551600 - {other} AND 18446744073709551615 - {other}"),
-        11 => format!("INSERT INTO uuids VALUES (UNHEX(LEFT(SHA2({other}, 256), 32)), {step}, 'new') ON DUPLICATE KEY UPDATE n = n + 1"),
-        12 => format!("UPDATE IGNORE uuids SET id = UNHEX(LEFT(SHA2('w{writer} {step}', 256), 32)) WHERE id = UNHEX(LEFT(SHA2({i}, 256), 32))"),
-        13 => format!("INSERT INTO keyless VALUES ({writer}, {step}, {other})"),
+        8 => format!(
+            "UPDATE wide SET n = n + 1, amount = amount / 3 WHERE id = 18446744073709551615 - {}",
+            i * 10
+        ),
+        9 => format!(
+            "UPDATE IGNORE wide SET id = 18446744073709551615 - {other} WHERE id = 18446744073709551615 - {}",
+            i * 10
+        ),
+        10 => format!(
+            "DELETE FROM wide WHERE id BETWEEN 18446744073709551600 - {other} AND 18446744073709551615 - {other}"
+        ),
+        11 => format!(
+            "INSERT INTO uuids VALUES (UNHEX(LEFT(SHA2({other}, 256), 32)), {step}, 'new') ON DUPLICATE KEY UPDATE n = n + 1"
+        ),
+        12 => format!(
+            "UPDATE IGNORE uuids SET id = UNHEX(LEFT(SHA2('w{writer} {step}', 256), 32)) WHERE id = UNHEX(LEFT(SHA2({i}, 256), 32))"
+        ),
+        13..=15 => format!("INSERT INTO keyless VALUES ({writer}, {step}, {other})"),
         _ => format!("UPDATE keyless SET n = n + 1 WHERE writer = -1 AND step = {i}"),
     }
 }
@@ -140,7 +157,9 @@ fn tables_copied_under_load_are_the_source_in_the_end() {
         fixture.source(&fill()).await?;
         let load = Load::start(&fixture).await?;
         let tidegate = Tidegate::start(small_chunks(&fixture)).await?;
-        tidegate.wait_status("all tables to be copied", |status| rows_copied(status) >= 5 * ROWS * 9 / 10).await?;
+        tidegate
+            .wait_status("all tables to be copied", |status| rows_copied(status) >= 5 * ROWS * 9 / 10)
+            .await?;
         tidegate.wait_status("the stream", |status| status["processed_gtid_set"].is_string()).await?;
         let committed = load.stop().await?;
         ensure!(committed > 500, "only {committed} transactions: there was no load");
@@ -167,7 +186,10 @@ fn a_copy_that_is_killed_again_and_again_is_the_source_in_the_end() {
             tidegate.kill().await?;
         }
         let resumed = "SELECT count(*) FROM tidegate.table_state WHERE converge_set IS NOT NULL";
-        ensure!(fixture.target_scalar(resumed).await?.as_deref() != Some("0"), "no kill hit a copy in the middle");
+        ensure!(
+            fixture.target_scalar(resumed).await?.as_deref() != Some("0"),
+            "no kill hit a copy in the middle"
+        );
         tidegate.launch(&[]).await?;
         tidegate.wait_status("the stream", |status| status["processed_gtid_set"].is_string()).await?;
         load.stop().await?;
@@ -291,7 +313,12 @@ async fn followed_from(fixture: &Fixture<'_>, how: Capture, name: &str) -> Resul
     let order = "SELECT id, n, note FROM plain ORDER BY id";
     let same = fixture.source_rows(order).await? == fixture.target_rows(order).await?;
     tidegate.stop().await?;
-    fixture.target(&format!("UPDATE tidegate.table_state SET state = 'detached'; DROP TABLE {}.plain", fixture.source)).await?;
+    fixture
+        .target(&format!(
+            "UPDATE tidegate.table_state SET state = 'detached'; DROP TABLE {}.plain",
+            fixture.source
+        ))
+        .await?;
     Ok(same)
 }
 

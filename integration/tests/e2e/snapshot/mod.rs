@@ -10,8 +10,8 @@ use anyhow::Result;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tidegate::config::{
-    AdminConfig, ApplyConfig, Config, FoldConfig, LogConfig, LogFormat, RetryConfig, Secret, SnapshotConfig, SourceConfig,
-    TablesConfig, TargetConfig, TlsConfig, TlsMode,
+    AdminConfig, ApplyConfig, Config, FoldConfig, LogConfig, LogFormat, RetryConfig, Secret, SnapshotConfig,
+    SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
 };
 use tidegate::gtid::{GtidSet, Uuid};
 use tidegate::schema::TableName;

@@ -25,7 +25,7 @@ fn holds(range: &Range<Key>, key: Key) -> bool {
 }
 
 fn take(plan: &mut Plan<Key>, table: &Table, rows: usize) -> Option<Chunk<Key>> {
-    match plan.next() {
+    match plan.advance() {
         Next::Copy(chunk) => Some(chunk),
         Next::Bound(range) => plan.cut(table.bound(&range, rows)),
         Next::Finished => None,
@@ -55,10 +55,10 @@ fn an_empty_table_is_one_chunk() {
 #[test]
 fn a_table_without_a_key_is_one_chunk_and_no_bound_is_asked_for() {
     let mut plan: Plan<Key> = Plan::new(Vec::new(), false).unwrap();
-    assert_eq!(plan.next(), Next::Copy(chunk(0, None, None)));
-    assert_eq!(plan.next(), Next::Finished);
+    assert_eq!(plan.advance(), Next::Copy(chunk(0, None, None)));
+    assert_eq!(plan.advance(), Next::Finished);
     let mut done: Plan<Key> = Plan::new(vec![chunk(0, None, None)], false).unwrap();
-    assert_eq!(done.next(), Next::Finished);
+    assert_eq!(done.advance(), Next::Finished);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_gap_is_cut_into_no_more_pieces_than_it_has_numbers() {
 #[test]
 fn a_gap_of_which_the_first_number_took_all_is_closed() {
     let done = vec![chunk(0, None, Some(10)), chunk(1, Some(10), Some(30)), chunk(5, Some(30), None)];
-    assert_eq!(Plan::new(done, true).unwrap().next(), Next::Finished);
+    assert_eq!(Plan::new(done, true).unwrap().advance(), Next::Finished);
 }
 
 #[test]
@@ -231,7 +231,7 @@ proptest! {
         }
         let mut plan = Plan::new(done, true).unwrap();
         prop_assert!(plan.is_finished());
-        prop_assert_eq!(plan.next(), Next::Finished);
+        prop_assert_eq!(plan.advance(), Next::Finished);
     }
 
     /// Without interruption no chunk but the last is longer or shorter than asked for.
