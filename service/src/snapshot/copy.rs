@@ -9,17 +9,17 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use super::plan::{Chunk, Plan};
 use super::queue::Queue;
-use super::watch::{DdlHeldOff, Watch};
+use super::watch::{DdlHeldOff, KeptLock, Watch};
 use crate::convert::TablePlan;
-use crate::halt::{Failure, Halt, Reason, Side};
+use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableModel;
 use crate::sink::copy::{ChunkCopy, ChunkHeader, ChunkWriter};
-use crate::source::capture::{TableLock, View};
+use crate::source::capture::View;
 use crate::source::reader::chunk::{self, KeyBound, ReadError};
 
 /// Counts of rows on their way to the observer; workers wait when it does not keep up.
@@ -34,7 +34,7 @@ pub(super) struct Job {
     /// As many as views.
     pub(super) writers: Vec<ChunkWriter>,
     /// Held while the rows are read, for a table that no view freezes. Such a table is one chunk.
-    pub(super) lock: Option<TableLock>,
+    pub(super) lock: Option<KeptLock>,
 }
 
 /// How a copy ended that did not fail.
@@ -154,8 +154,7 @@ fn start(
     let mut lock = job.lock;
     let mut workers = JoinSet::new();
     for (view, writer) in job.views.into_iter().zip(job.writers) {
-        let lock = lock.take().map(KeptLock::new);
-        let (shared, stop) = (Arc::clone(&shared), stop.clone());
+        let (lock, shared, stop) = (lock.take(), Arc::clone(&shared), stop.clone());
         workers.spawn(Worker { view: Some(view), writer, shared, stop, lock }.work());
     }
     Ok(workers)
@@ -202,7 +201,7 @@ impl Worker {
             copied = stream(view, writer, shared, chunk) => copied?,
         };
         if let Some(lock) = lock.take() {
-            lock.confirm().await?;
+            lock.confirm().await.map_err(ReadError::from)?;
         }
         let bounds = serde_json::to_value(&chunk.range).map_err(|_| {
             Undone::Write(Halt::new(Reason::Internal, "a key range can't be written as JSON").into())
@@ -261,30 +260,5 @@ impl From<ReadError> for WorkerEnd {
             ReadError::Failure(failure @ Failure::Retry { .. }) => Self::ViewLost(failure),
             ReadError::Failure(failure @ Failure::Halt(_)) => Self::Failed(failure),
         }
-    }
-}
-
-/// A table's lock, kept by a task of its own.
-struct KeptLock {
-    task: JoinHandle<Result<(), Failure>>,
-    done: oneshot::Sender<()>,
-}
-
-impl KeptLock {
-    fn new(lock: TableLock) -> Self {
-        let (done, is_done) = oneshot::channel::<()>();
-        let task = tokio::spawn(lock.keep_until(async {
-            // A sender that is dropped has no more use for the lock either.
-            let _sent = is_done.await.is_ok();
-        }));
-        Self { task, done }
-    }
-
-    /// Lets go of the lock, and proves that it was held until now.
-    async fn confirm(self) -> Result<(), ReadError> {
-        drop(self.done);
-        let held = self.task.await;
-        held.unwrap_or_else(|_| Err(Failure::retry(Side::Source, "the keeper of a table's lock broke")))
-            .map_err(ReadError::from)
     }
 }

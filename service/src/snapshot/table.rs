@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::copy::{self, Ended, Job};
 use super::plan::{Chunk, Facts, Plan, Start, same_definition};
-use super::watch::Watch;
+use super::watch::{KeptLock, Watch};
 use super::{Run, ddl, label};
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason, Side};
@@ -18,7 +18,7 @@ use crate::schema::{MysqlType, TableModel, TableName, TargetType};
 use crate::sink::copy::ChunkWriter;
 use crate::sink::table_state::{TablePhase, TableState};
 use crate::sink::{self, catalog};
-use crate::source::capture::{TableLock, Terms, View, capture, open, settled_set};
+use crate::source::capture::{Terms, View, capture, open, settled_set};
 use crate::source::reader::chunk::KeyBound;
 use crate::source::reader::{self, chunk};
 
@@ -69,6 +69,7 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
     let captured = capture(&run.config.source, &run.server, state.name(), &terms).await?;
     let allow_ddl_at = Instant::now() + run.config.snapshot.block_ddl_max;
     let mut watch = Watch::start(captured.guard, state.name().clone(), allow_ddl_at);
+    let lock = captured.lock.map(KeptLock::new);
     let ddl_held_off = watch.ddl_held_off();
     run.tell_of_prepared(captured.prepared_xa);
     let mut views = captured.views;
@@ -103,7 +104,7 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
         }
     };
     let Some(views) = views else { return Ok(STATEMENT_WAITING) };
-    let ended = copy_rows(run, state, begun, views, captured.lock, &mut watch).await?;
+    let ended = copy_rows(run, state, begun, views, lock, &mut watch).await?;
     drop(watch);
     match ended {
         Ended::Complete => conclude(run, state, ddl_held_off.get()).await,
@@ -284,7 +285,7 @@ async fn copy_rows(
     state: &mut TableState,
     begun: Begun,
     views: Vec<View>,
-    lock: Option<TableLock>,
+    lock: Option<KeptLock>,
     watch: &mut Watch,
 ) -> Result<Ended, Failure> {
     let Begun { plan, writers } = begun;

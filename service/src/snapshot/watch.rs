@@ -1,15 +1,16 @@
-//! The guard of a table's copy as a task of its own: its connection must not be left in the
-//! middle of an answer, as it would be when other work wins a race against it.
+//! The guard of a table's copy and the table's lock, each as a task of its own: a connection must
+//! not be left in the middle of an answer, as it would be when other work wins a race against it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::halt::{Failure, Halt, Reason};
+use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::TableName;
-use crate::source::capture::{Disturbance, Guard};
+use crate::source::capture::{Disturbance, Guard, TableLock};
 
 /// Watches over a table's copy until it is dropped, which also lets DDL through.
 pub(super) struct Watch {
@@ -71,5 +72,29 @@ async fn watch(
             Disturbance::StatementWaiting => return Ok(()),
             Disturbance::DdlAllowed => ddl_held_off.store(false, Ordering::Release),
         }
+    }
+}
+
+/// A table's lock, kept alive by a task of its own. Dropping it lets go of the lock.
+pub(super) struct KeptLock {
+    task: JoinHandle<Result<(), Failure>>,
+    done: oneshot::Sender<()>,
+}
+
+impl KeptLock {
+    pub(super) fn new(lock: TableLock) -> Self {
+        let (done, is_done) = oneshot::channel::<()>();
+        let task = tokio::spawn(lock.keep_until(async {
+            // A sender that is dropped has no more use for the lock either.
+            let _sent = is_done.await.is_ok();
+        }));
+        Self { task, done }
+    }
+
+    /// Lets go of the lock, and proves that it was held until now.
+    pub(super) async fn confirm(self) -> Result<(), Failure> {
+        drop(self.done);
+        let held = self.task.await;
+        held.unwrap_or_else(|_| Err(Failure::retry(Side::Source, "the keeper of a table's lock broke")))
     }
 }

@@ -406,6 +406,67 @@ fn ddl_is_held_off_where_the_privilege_is_granted() {
 }
 
 #[test]
+fn ddl_is_not_held_off_for_longer_than_allowed() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        let fixture = servers.fixture("allowed").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        let mut config = config(&fixture);
+        config.snapshot.block_ddl_max = Duration::from_secs(1);
+        let stalled = stall_middle(&fixture, "t").await?;
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(BEFORE_STALL).await?;
+        fixture.source("SET lock_wait_timeout = 20; ALTER TABLE t ADD COLUMN w INT DEFAULT 3").await?;
+        stalled.exec("ROLLBACK").await?;
+        let writer = copying.end().await??;
+        assert_eq!(state(&writer, "t").await?.model.columns.len(), 3);
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn a_table_that_joins_later_is_copied_and_the_position_stays() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("later").await?;
+        thirty_chunks(&fixture, "first", "").await?;
+        let config = config(&fixture);
+        let writer = copy(&config).await?;
+        let position = writer.checkpoint().position.clone().context("no position")?;
+        let first = state(&writer, "first").await?;
+        drop(writer);
+        thirty_chunks(&fixture, "second", "").await?;
+        let writer = copy(&config).await?;
+        assert_eq!(writer.checkpoint().position.as_ref(), Some(&position));
+        assert_eq!(state(&writer, "first").await?, first);
+        let second = state(&writer, "second").await?;
+        assert_eq!(second.phase, TablePhase::CatchingUp);
+        assert!(second.snapshot_set.context("no set")?.includes(&position.processed));
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn a_table_that_goes_before_it_is_copied_is_detached() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("gone").await?;
+        thirty_chunks(&fixture, "a", "").await?;
+        fixture.source("CREATE TABLE b (id INT PRIMARY KEY)").await?;
+        let config = config(&fixture);
+        let stalled = stall_copies(&fixture, "a").await?;
+        let copying = Copying::start(&config);
+        until_stalled(&fixture, &copying, 3).await?;
+        copying.task.abort();
+        drop(copying.task.await);
+        stalled.exec("ROLLBACK").await?;
+        fixture.source("DROP TABLE b").await?;
+        let writer = copy(&config).await?;
+        assert_eq!(state(&writer, "b").await?.phase, TablePhase::Detached);
+        assert_eq!(state(&writer, "a").await?.phase, TablePhase::CatchingUp);
+        fixture.assert_same().await
+    });
+}
+
+#[test]
 fn a_statement_that_waits_for_the_copy_is_let_through() {
     run(async {
         let fixture = Servers::shared().await?.fixture("let_through").await?;
