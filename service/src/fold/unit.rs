@@ -32,6 +32,15 @@ impl Unit {
         }
     }
 
+    /// Whether it only moves the position.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        match self {
+            Self::Transaction(transaction) => transaction.changes.is_empty(),
+            Self::SchemaChange(_) => false,
+        }
+    }
+
     /// Bytes held by the unit, for the channel's bound.
     #[must_use]
     pub fn bytes(&self) -> usize {
