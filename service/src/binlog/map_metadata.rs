@@ -20,8 +20,8 @@ const BINARY: u32 = 63;
 pub(super) struct Metadata {
     /// One bit a column, highest bit first; `None`: all columns are visible.
     visible: Option<Vec<u8>>,
-    names: Vec<Option<String>>,
     key: Vec<usize>,
+    names: std::vec::IntoIter<String>,
     unsigned: std::vec::IntoIter<bool>,
     collations: std::vec::IntoIter<u32>,
     label_collations: std::vec::IntoIter<u32>,
@@ -99,7 +99,7 @@ impl Metadata {
         let names = fields.names.ok_or(TableMapError::NoColumnNames)?;
         Ok(Self {
             visible: fields.visibility.map(|bits| read_bits(bits, layouts.len())).transpose()?,
-            names: read_names(names, layouts.len())?,
+            names: read_names(names, layouts.len())?.into_iter(),
             key: fields.key.map(|key| read_key(key, layouts.len())).transpose()?.unwrap_or_default(),
             unsigned: read_signedness(fields.signedness, numeric)?.into_iter(),
             collations: read_collations(fields.charset, character)?.into_iter(),
@@ -109,9 +109,9 @@ impl Metadata {
         })
     }
 
-    /// The name of a column; each can be had once.
-    pub(super) fn name(&mut self, index: usize) -> Result<String, DecodeError> {
-        self.names.get_mut(index).and_then(Option::take).ok_or_else(missing)
+    /// The name of the next column.
+    pub(super) fn name(&mut self) -> Result<String, DecodeError> {
+        self.names.next().ok_or_else(missing)
     }
 
     pub(super) fn is_visible(&self, index: usize) -> bool {
@@ -222,13 +222,13 @@ fn read_collations(charsets: Option<Charsets<'_>>, columns: usize) -> Result<Vec
     }
 }
 
-fn read_names(mut reader: Reader<'_>, columns: usize) -> Result<Vec<Option<String>>, DecodeError> {
+fn read_names(mut reader: Reader<'_>, columns: usize) -> Result<Vec<String>, DecodeError> {
     let mut names = Vec::with_capacity(columns);
     for _ in 0..columns {
         let length = reader.lenenc()?;
         let error = reader.error();
         let name = str::from_utf8(reader.take_u64(length)?).map_err(|_| error)?;
-        names.push(Some(name.to_owned()));
+        names.push(name.to_owned());
     }
     finished(&reader)?;
     Ok(names)

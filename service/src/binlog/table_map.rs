@@ -162,7 +162,7 @@ impl TableMap {
         let mut columns = Vec::with_capacity(layouts.len());
         for (index, layout) in layouts.iter().enumerate() {
             columns.push(MapColumn {
-                name: metadata.name(index)?,
+                name: metadata.name()?,
                 encoding: metadata.encoding(layout)?,
                 nullable: nullable.get(index / 8).is_some_and(|bits| bits >> (index % 8) & 1 == 1),
                 visible: metadata.is_visible(index),
