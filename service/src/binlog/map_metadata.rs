@@ -15,6 +15,9 @@ const WHAT: &str = "TABLE_MAP optional metadata";
 /// The collation id `binary`: BINARY, VARBINARY, BLOB and VECTOR.
 const BINARY: u32 = 63;
 
+/// Most labels of a column: the server's limit for ENUM.
+const LABELS_MAX: usize = 65_535;
+
 /// Per-column properties, handed out in column order.
 #[derive(Default)]
 pub(super) struct Metadata {
@@ -240,8 +243,7 @@ fn read_labels(reader: Option<Reader<'_>>, columns: usize) -> Result<Vec<Vec<Vec
     let mut all = Vec::with_capacity(columns);
     for _ in 0..columns {
         let error = reader.error();
-        // A label takes at least its length byte, so that the count can't exceed what is left.
-        let count = usize::try_from(reader.lenenc()?).ok().filter(|count| *count <= reader.remaining());
+        let count = usize::try_from(reader.lenenc()?).ok().filter(|count| *count <= LABELS_MAX);
         let mut labels = Vec::with_capacity(count.ok_or(error)?);
         for _ in 0..labels.capacity() {
             let length = reader.lenenc()?;

@@ -254,6 +254,25 @@ fn contradictory_metadata_is_malformed() {
 }
 
 #[test]
+fn the_number_of_columns_is_bounded() {
+    let with_columns = |count: u16| {
+        let mut body = vec![7, 0, 0, 0, 0, 0, 1, 0, 1, b'd', 0, 1, b't', 0, 252];
+        body.extend(count.to_le_bytes());
+        body.extend(vec![10; count.into()]); // DATE
+        body.push(0);
+        body.extend(vec![0; usize::from(count).div_ceil(8)]);
+        let names = [1, b'c'].repeat(count.into());
+        body.extend([4, 252]);
+        body.extend((names.len() as u16).to_le_bytes());
+        body.extend(names);
+        TableMap::parse(&body.into()).map(|map| map.columns.len())
+    };
+    assert_eq!(with_columns(4096), Ok(4096));
+    assert!(matches!(with_columns(4097), Err(TableMapError::Decode(_))));
+    assert!(matches!(with_columns(0), Err(TableMapError::Decode(_))));
+}
+
+#[test]
 fn default_charset_with_exceptions() {
     let optional: [(u8, &[u8]); 2] = [(4, b"\x01a\x01b\x01c"), (2, &[252, 255, 0, 1, 8])];
     let map = TableMap::parse(&body(&[15, 15, 15], &[10, 0, 10, 0, 10, 0], &optional)).unwrap();
