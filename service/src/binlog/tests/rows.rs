@@ -5,7 +5,7 @@ use crate::binlog::decimal;
 use crate::binlog::event::Event;
 use crate::binlog::json;
 use crate::binlog::row_image::RowReader;
-use crate::binlog::table_map::{Encoding, TableMap};
+use crate::binlog::table_map::{Encoding, MapColumn, TableMap};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -146,4 +146,112 @@ fn every_captured_image_equals_what_the_server_selects() {
         }
     }
     assert!(compared > 500, "only {compared} cells compared");
+}
+
+/// Reads an image of one column of the given encoding.
+fn read_one(encoding: Encoding, value: &[u8]) -> Option<String> {
+    let column = MapColumn { name: "c".to_owned(), encoding, nullable: true, visible: true };
+    let map = TableMap {
+        table_id: 1,
+        database: "d".to_owned(),
+        table: "t".to_owned(),
+        columns: vec![column],
+        key: Vec::new(),
+        raw: bytes::Bytes::new(),
+    };
+    let image = [&[0][..], value].concat();
+    let (mut images, mut text) = (&image[..], String::new());
+    RowReader::new(&map)
+        .read_row(&mut images, |_, cell| {
+            text = render(cell, &map.columns[0].encoding);
+            Ok::<_, DecodeError>(())
+        })
+        .ok()
+        .filter(|()| images.is_empty())
+        .map(|()| text)
+}
+
+#[test]
+fn lengths_beyond_the_column_s_are_malformed() {
+    let short = || Encoding::Varchar { max_bytes: 3, collation: 8 };
+    assert_eq!(read_one(short(), b"\x03abc").as_deref(), Some("616263"));
+    assert_eq!(read_one(short(), b"\x04abcd"), None);
+    let long = || Encoding::Char { max_bytes: 256, collation: 8 };
+    assert_eq!(read_one(long(), &[&[0, 1][..], &[b'x'; 256]].concat()), Some("78".repeat(256)));
+    assert_eq!(read_one(long(), &[&[1, 1][..], &[b'x'; 257]].concat()), None);
+}
+
+/// A packed DATETIME of the given fields, with as many fraction bytes as given.
+fn datetime(
+    year: u64,
+    month: u64,
+    day: u64,
+    (hour, minute, second): (u64, u64, u64),
+    fraction: &[u8],
+) -> Vec<u8> {
+    let packed = (1 << 39) | ((((year * 13 + month) << 5 | day) << 5 | hour) << 6 | minute) << 6 | second;
+    [&packed.to_be_bytes()[3..], fraction].concat()
+}
+
+#[test]
+fn impossible_datetimes_are_malformed() {
+    let read = |digits, bytes: &[u8]| read_one(Encoding::DateTime { digits }, bytes);
+    let noon = (12, 0, 0);
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(read(0, &datetime(2024, 2, 29, noon, b"")), text("2024-02-29 12:00:00"));
+    assert_eq!(read(1, &datetime(2024, 2, 29, noon, &[90])), text("2024-02-29 12:00:00.9"));
+    assert_eq!(
+        read(6, &datetime(0, 0, 0, (23, 59, 59), &[0x0f, 0x42, 0x3f])),
+        text("0000-00-00 23:59:59.999999")
+    );
+    for (year, clock, fraction) in [
+        (10_000, noon, 0),
+        (2024, (24, 0, 0), 0),
+        (2024, (0, 60, 0), 0),
+        (2024, (0, 0, 60), 0),
+        (2024, noon, 100),
+    ] {
+        assert_eq!(read(2, &datetime(year, 1, 1, clock, &[fraction])), None);
+    }
+    let mut negative = datetime(2024, 1, 1, noon, b"");
+    negative[0] &= 0x7f;
+    assert_eq!(read(0, &negative), None);
+}
+
+#[test]
+fn impossible_dates_times_and_bits_are_malformed() {
+    let date = |year: u32, month: u32| (year << 9 | month << 5 | 1).to_le_bytes();
+    assert_eq!(read_one(Encoding::Date, &date(9999, 12)[..3]).as_deref(), Some("9999-12-01"));
+    assert_eq!(read_one(Encoding::Date, &date(9999, 13)[..3]), None);
+    assert_eq!(read_one(Encoding::Date, &date(10_000, 1)[..3]), None);
+    let time = |hour: u32, minute: u32, second: u32| {
+        let packed = 0x80_0000 + (hour << 12 | minute << 6 | second);
+        packed.to_be_bytes()[1..].to_vec()
+    };
+    assert_eq!(read_one(Encoding::Time { digits: 0 }, &time(838, 59, 59)).as_deref(), Some("838:59:59"));
+    for clock in [time(839, 0, 0), time(0, 60, 0), time(0, 0, 60)] {
+        assert_eq!(read_one(Encoding::Time { digits: 0 }, &clock), None);
+    }
+    assert_eq!(read_one(Encoding::Timestamp { digits: 2 }, &[0, 0, 0, 1, 99]).as_deref(), Some("1.99"));
+    assert_eq!(read_one(Encoding::Timestamp { digits: 2 }, &[0, 0, 0, 1, 100]), None);
+    assert_eq!(read_one(Encoding::Bit { width: 9 }, &[1, 0xff]).as_deref(), Some("511"));
+    assert_eq!(read_one(Encoding::Bit { width: 9 }, &[2, 0]), None);
+}
+
+#[test]
+fn the_first_error_of_the_caller_stops_the_row() {
+    #[derive(Debug, PartialEq)]
+    struct Stopped(usize);
+    impl From<DecodeError> for Stopped {
+        fn from(_: DecodeError) -> Self {
+            Self(usize::MAX)
+        }
+    }
+    for event in fixtures::parsed("numbers").windows(2) {
+        if let [Event::TableMap(map), Event::Rows(rows)] = event {
+            let reader = RowReader::new(&TableMap::parse(&map.body).unwrap());
+            let stop = |index, _: Cell<'_>| if index == 2 { Err(Stopped(index)) } else { Ok(()) };
+            assert_eq!(reader.read_row(&mut &rows.images[..], stop), Err(Stopped(2)));
+        }
+    }
 }
