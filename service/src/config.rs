@@ -1,38 +1,54 @@
-//! The validated configuration.
+//! The configuration: one TOML file, every key also as an environment variable, checked as a
+//! whole before anything is dialled.
+//!
+//! - [`keys`] holds the one table of keys: type, bounds, default and meaning. The commented file
+//!   that `tidegate init` writes and `service/docs/config.md` are rendered from it.
+//! - [`settings`] overlays environment, file and defaults, and types every value.
+//! - [`sections`] makes the validated [`Config`] of it.
+//!
+//! Every problem is reported in one go, by key and with its remedy. A problem may name a file or a
+//! variable that could not be read; it quotes no other value, for what was typed in the wrong
+//! place may be a secret.
 
+mod keys;
+mod reference;
+mod secret;
+mod sections;
+mod settings;
+mod units;
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A secret that never shows in `Debug`, logs or errors.
-#[derive(Clone)]
-pub struct Secret(String);
+pub use reference::{commented_file, markdown};
+pub use secret::Secret;
 
-impl Secret {
-    #[must_use]
-    pub const fn new(value: String) -> Self {
-        Self(value)
-    }
+/// Where the configuration is looked for when no path is given.
+pub const DEFAULT_PATH: &str = "tidegate.toml";
 
-    /// The secret itself: only for handing to a driver.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
+/// A configuration is a few kilobytes; a larger file is not one.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// How far a TLS peer is verified. Always an explicit choice, no fall-back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsMode {
+    /// Plain text.
     Off,
+    /// Encrypted, the peer's certificate is not looked at.
     EncryptOnly,
+    /// The certificate must come from a trusted root.
     VerifyCa,
+    /// As `VerifyCa`, and it must be made out to the host that is dialled.
     VerifyFull,
 }
 
@@ -41,13 +57,15 @@ pub struct TlsConfig {
     pub mode: TlsMode,
     /// PEM file of trusted roots; the system's roots without it.
     pub ca_file: Option<PathBuf>,
-    /// PEM client certificate chain and PKCS#8 key.
+    /// PEM client certificate chain.
     pub cert_file: Option<PathBuf>,
+    /// PEM PKCS#8 key of the client certificate. Set exactly where `cert_file` is.
     pub key_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
 pub struct SourceConfig {
+    /// Host name or address; an IPv6 address without its brackets.
     pub host: String,
     pub port: u16,
     pub user: String,
@@ -63,6 +81,7 @@ pub struct SourceConfig {
 
 #[derive(Debug, Clone)]
 pub struct TargetConfig {
+    /// Host name or address; an IPv6 address without its brackets.
     pub host: String,
     pub port: u16,
     pub user: String,
@@ -125,8 +144,21 @@ pub struct RetryConfig {
 
 #[derive(Debug, Clone)]
 pub struct AdminConfig {
-    pub listen: std::net::SocketAddr,
+    pub listen: SocketAddr,
     pub token: Option<Secret>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    pub format: LogFormat,
+    /// Filter directives, all about Tidegate's own modules.
+    pub filter: String,
 }
 
 /// Everything `tidegate run` needs.
@@ -142,4 +174,117 @@ pub struct Config {
     pub apply: ApplyConfig,
     pub retry: RetryConfig,
     pub admin: AdminConfig,
+    pub log: LogConfig,
+}
+
+/// The environment variables that a configuration may draw on.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// The environment of this process.
+    #[must_use]
+    pub fn of_process() -> Self {
+        Self(std::env::vars_os().collect())
+    }
+
+    /// The variable's value; `Err` when it is not valid UTF-8.
+    fn text(&self, name: &str) -> Result<Option<&str>, NotUtf8> {
+        self.0.get(OsString::from(name).as_os_str()).map(|value| value.to_str().ok_or(NotUtf8)).transpose()
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().filter_map(|name| name.to_str())
+    }
+}
+
+impl<const N: usize> From<[(&str, &str); N]> for Environment {
+    fn from(variables: [(&str, &str); N]) -> Self {
+        Self(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+/// A variable whose value can't be read as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NotUtf8;
+
+/// One thing wrong with the configuration: which key, what is wrong, what to do. No values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The key's path, as `source.server_id`; the file's path when it concerns the whole file.
+    pub key: String,
+    pub message: String,
+}
+
+/// Everything that is wrong with the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    #[must_use]
+    pub fn all(&self) -> &[Problem] {
+        &self.0
+    }
+
+    fn one(key: impl Into<String>, message: impl Into<String>) -> Self {
+        let mut problems = Self::default();
+        problems.add(key, message);
+        problems
+    }
+
+    fn add(&mut self, key: impl Into<String>, message: impl Into<String>) {
+        self.0.push(Problem { key: key.into(), message: message.into() });
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.0.len() == 1 { "problem" } else { "problems" };
+        write!(f, "{} {plural} in the configuration:", self.0.len())?;
+        for Problem { key, message } in &self.0 {
+            write!(f, "\n  {key}: {message}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// Reads the configuration from a file and the environment.
+///
+/// Without `path` the file is [`DEFAULT_PATH`], and may be absent when the environment sets keys.
+///
+/// # Errors
+/// Everything that is wrong with it, at once.
+pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Config, Problems> {
+    let file = path.unwrap_or_else(|| Path::new(DEFAULT_PATH));
+    match read_text(file) {
+        Ok(text) => parse(&text, environment),
+        Err(error)
+            if path.is_none() && error.kind() == io::ErrorKind::NotFound && settings::any_set(environment) =>
+        {
+            parse("", environment)
+        }
+        Err(error) => Err(Problems::one(
+            file.display().to_string(),
+            format!("can't be read: {error}. `tidegate init` writes a commented file to start from; --config names another one"),
+        )),
+    }
+}
+
+/// Reads the configuration from the text of a file and the environment.
+///
+/// # Errors
+/// Everything that is wrong with it, at once.
+pub fn parse(text: &str, environment: &Environment) -> Result<Config, Problems> {
+    sections::config(settings::Settings::collect(text, environment)?)
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if read as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(text)
 }

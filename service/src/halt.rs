@@ -90,6 +90,10 @@ reasons! {
         "A replicated table has a column of a type that this release does not convert. Exclude the table.",
     UnsupportedCharset "unsupported_charset"
         "A replicated table has a column in a character set that this release does not convert. Exclude the table or convert the column to utf8mb4.",
+    UnsupportedName "unsupported_name"
+        "A database, table or column has a name that PostgreSQL can't have or Tidegate must not use. Rename it on the source or exclude the table.",
+    UnsupportedKey "unsupported_key"
+        "A table's key can't be a key on the target: its entries are wider than PostgreSQL indexes, or different values would become the same. Give the table a narrower key or exclude it.",
     ValueOutOfRange "value_out_of_range"
         "A value does not fit the target's column type. Mend the value on the source and copy the table again, or exclude the table.",
     ValueInvalid "value_invalid"

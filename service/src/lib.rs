@@ -20,4 +20,8 @@ pub mod config;
 pub mod fold;
 pub mod gtid;
 pub mod halt;
+pub mod preflight;
 pub mod schema;
+pub mod snapshot;
+pub mod source;
+pub mod tls;

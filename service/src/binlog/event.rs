@@ -197,7 +197,7 @@ pub enum Event {
     TableMap(TableMapEvent),
     Rows(RowsEvent),
     /// UPDATE with partial JSON values (`binlog_row_value_options=PARTIAL_JSON`).
-    PartialUpdateRows,
+    PartialUpdateRows(PartialUpdateEvent),
     /// The statement behind the row events that follow; its text is not kept.
     RowsQuery,
     TransactionPayload(PayloadEvent),
@@ -235,7 +235,7 @@ impl Event {
             t::STOP => Self::Stop,
             t::HEARTBEAT | t::HEARTBEAT_V2 => Self::Heartbeat,
             t::ANONYMOUS_GTID => Self::AnonymousGtid,
-            t::PARTIAL_UPDATE_ROWS => Self::PartialUpdateRows,
+            t::PARTIAL_UPDATE_ROWS => Self::PartialUpdateRows(PartialUpdateEvent::parse(body)?),
             t::ROWS_QUERY => Self::RowsQuery,
             t::VIEW_CHANGE => Self::ViewChange,
             code @ (t::INTVAR
@@ -418,6 +418,22 @@ impl RowsEvent {
         }
         let images = body.slice(reader.position()..);
         Ok(Self { table_id, flags, kind, columns, full_images, images })
+    }
+}
+
+/// The head of a rows event with partial JSON values. The images are not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartialUpdateEvent {
+    /// Refers to a TABLE_MAP of the same statement.
+    pub table_id: u64,
+    /// As in [`RowsEvent`].
+    pub flags: u16,
+}
+
+impl PartialUpdateEvent {
+    fn parse(body: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("partial rows event", body);
+        Ok(Self { table_id: reader.uint(6)?, flags: reader.u16()? })
     }
 }
 

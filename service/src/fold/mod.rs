@@ -1,4 +1,303 @@
 //! The fold: turns a sequence of binlog events into committed units.
+//!
+//! Pure: no clock, no socket, no file. Events go in one by one; a unit comes out at the terminator
+//! of its group and nowhere else, so that a halt, an error or a lost connection drops what is open.
+//! The grammar is a whitelist; what it does not name halts:
+//!
+//! ```text
+//! group := GTID body
+//! body  := QUERY(schema change or administration)                      commits by itself
+//!        | BEGIN item* (XID | QUERY COMMIT)
+//!        | BEGIN QUERY(CREATE TABLE … START TRANSACTION) item* XID     CREATE TABLE … SELECT
+//!        | XA START item* XA END XA_PREPARE(one phase)
+//!        | TRANSACTION_PAYLOAD{ one of the two row shapes }
+//! item  := [ROWS_QUERY] TABLE_MAP+ ROWS* | SAVEPOINT | VIEW_CHANGE
+//! ```
+//!
+//! Between groups: FORMAT_DESCRIPTION, ROTATE, PREVIOUS_GTIDS, STOP, HEARTBEAT. An event of an
+//! unknown type that the server marked as ignorable is skipped anywhere, and counted.
 
+mod buffer;
+mod charset;
+mod group;
+mod lexer;
+mod maps;
 pub mod statement;
 pub mod unit;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::binlog::event::{Event, EventHeader, GtidEvent, RawEvent, event_type, type_name};
+use crate::fold::group::{Ended, Group};
+use crate::fold::maps::MapCache;
+use crate::fold::unit::{Fingerprint, SchemaChange, Transaction, Unit};
+use crate::gtid::{Gtid, GtidSet};
+use crate::halt::{Halt, Reason};
+use crate::schema::filter::Filter;
+
+/// What the fold is told by the configuration.
+#[derive(Debug, Clone)]
+pub struct FoldPolicy {
+    /// Applied to table maps, before anything of a row is decoded, and to the names of schema changes.
+    pub filter: Arc<Filter>,
+    pub xa: XaPolicy,
+    /// Bound on the bytes that an open group's rows may hold.
+    pub max_buffer_bytes: usize,
+}
+
+/// What becomes of two-phase XA transactions (`fold.xa`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XaPolicy {
+    /// A prepare halts, so that no later commit or rollback of it can be reached; those that
+    /// arrive belong to a prepare before the start of the stream, of which nothing is known here,
+    /// and halt as well.
+    Refuse,
+}
+
+/// The group that was applied last, held out of the dump request so that the source sends it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlap {
+    pub gtid: Gtid,
+    pub fingerprint: Fingerprint,
+    /// Whether the stream comes from the server that the fingerprint was taken from. Only then do
+    /// the immediate commit timestamp and the length have to agree.
+    pub same_server: bool,
+}
+
+/// What one event led to.
+#[derive(Debug)]
+pub enum Step {
+    Continue,
+    /// A group has committed.
+    Unit(Unit),
+    /// The overlapped group has been received whole and is the one that was applied.
+    OverlapVerified,
+}
+
+/// The state between two events.
+#[derive(Debug)]
+pub struct Fold {
+    policy: FoldPolicy,
+    position: GtidSet,
+    overlap: Option<Overlap>,
+    maps: MapCache,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Between groups.
+    Idle,
+    /// In a group that has been processed before. It is passed over by its length alone: neither XA
+    /// nor schema changes in it are interpreted again.
+    Skipping(Box<Skip>),
+    Open(Box<Group>),
+    /// Terminal: what came after the halt's group must not be folded.
+    Halted(Box<Halt>),
+}
+
+#[derive(Debug)]
+struct Skip {
+    gtid: Gtid,
+    extent: Extent,
+    is_overlap: bool,
+}
+
+impl Fold {
+    /// A fold that has processed `start`. The overlapped group, if any, is part of `start`.
+    ///
+    /// It may arrive after other groups, when the stream comes from another server than the one it
+    /// was applied from; these are folded in the meantime. Any other group of `start` that arrives
+    /// is dropped: the source contradicts the dump request, but its effect is there already.
+    #[must_use]
+    pub fn new(start: GtidSet, overlap: Option<Overlap>, policy: FoldPolicy) -> Self {
+        let maps = MapCache::new(Arc::clone(&policy.filter));
+        Self { policy, position: start, overlap, maps, state: State::Idle }
+    }
+
+    /// What has been folded. Not what is persisted: only the sink knows that.
+    #[must_use]
+    pub const fn position(&self) -> &GtidSet {
+        &self.position
+    }
+
+    /// Folds one event.
+    ///
+    /// # Errors
+    /// A halt drops the open group and is terminal: every later call returns it again.
+    pub fn step(&mut self, event: RawEvent) -> Result<Step, Halt> {
+        let state = std::mem::replace(&mut self.state, State::Idle);
+        match self.advance(state, &event) {
+            Ok((state, step)) => {
+                self.state = state;
+                Ok(step)
+            }
+            Err(halt) => {
+                self.state = State::Halted(Box::new(halt.clone()));
+                Err(halt)
+            }
+        }
+    }
+
+    /// Folds a whole sequence: the units that committed, the position after them, and the halt
+    /// that ended it early.
+    pub fn run(mut self, events: impl IntoIterator<Item = RawEvent>) -> (Vec<Unit>, GtidSet, Option<Halt>) {
+        let mut units = Vec::new();
+        for event in events {
+            match self.step(event) {
+                Ok(Step::Unit(unit)) => units.push(unit),
+                Ok(Step::Continue | Step::OverlapVerified) => {}
+                Err(halt) => return (units, self.position, Some(halt)),
+            }
+        }
+        (units, self.position, None)
+    }
+
+    fn advance(&mut self, state: State, raw: &RawEvent) -> Result<(State, Step), Halt> {
+        match state {
+            State::Idle => self.between_groups(raw),
+            State::Skipping(mut skip) => {
+                skip.extent.advance(&raw.header).map_err(|halt| halt.at_gtid(&skip.gtid))?;
+                Ok(match (skip.extent.is_complete(), skip.is_overlap) {
+                    (false, _) => (State::Skipping(skip), Step::Continue),
+                    (true, true) => (State::Idle, Step::OverlapVerified),
+                    (true, false) => (State::Idle, Step::Continue),
+                })
+            }
+            State::Open(mut group) => {
+                let ended = group.event(raw, &mut self.maps).map_err(|halt| halt.at_gtid(group.gtid()))?;
+                match ended {
+                    None => Ok((State::Open(group), Step::Continue)),
+                    Some(ended) => Ok((State::Idle, Step::Unit(self.release(*group, ended)?))),
+                }
+            }
+            State::Halted(halt) => Err(*halt),
+        }
+    }
+
+    fn between_groups(&mut self, raw: &RawEvent) -> Result<(State, Step), Halt> {
+        let state = match Event::parse(raw).map_err(|error| raw.malformed(&error))? {
+            Event::Gtid(head) => self.open(head, &raw.header)?,
+            Event::FormatDescription(_)
+            | Event::Rotate(_)
+            | Event::PreviousGtids(_)
+            | Event::Stop
+            | Event::Heartbeat
+            | Event::Ignorable(_) => State::Idle,
+            event => return Err(group::without_gtid(&event, raw)),
+        };
+        Ok((state, Step::Continue))
+    }
+
+    fn open(&mut self, head: GtidEvent, header: &EventHeader) -> Result<State, Halt> {
+        let mut extent = Extent { remaining: head.transaction_length };
+        extent.take(header).map_err(|halt| halt.at_gtid(&head.gtid))?;
+        let overlap = self.overlap.take_if(|overlap| overlap.gtid == head.gtid);
+        if let Some(overlap) = &overlap {
+            overlap.verify(&head)?;
+        }
+        let is_overlap = overlap.is_some();
+        Ok(if is_overlap || self.position.contains(&head.gtid) {
+            State::Skipping(Box::new(Skip { gtid: head.gtid, extent, is_overlap }))
+        } else {
+            State::Open(Box::new(Group::new(head, extent, &self.policy)))
+        })
+    }
+
+    /// The only way out for rows: the group has reached its terminator and is whole.
+    fn release(&mut self, group: Group, ended: Ended) -> Result<Unit, Halt> {
+        let (head, buffer) = group.finish()?;
+        let fingerprint = fingerprint(&head);
+        let gtid = head.gtid;
+        self.position.insert(&gtid);
+        Ok(match ended {
+            Ended::Committed => {
+                let (changes, bytes) = buffer.into_parts();
+                Unit::Transaction(Transaction { gtid, fingerprint, changes, bytes })
+            }
+            Ended::SchemaChange(statement) => {
+                Unit::SchemaChange(SchemaChange { gtid, fingerprint, statement })
+            }
+        })
+    }
+}
+
+impl Overlap {
+    /// A source that was reset or restored and refilled has another transaction under the GTID.
+    fn verify(&self, head: &GtidEvent) -> Result<(), Halt> {
+        let (applied, received) = (&self.fingerprint, fingerprint(head));
+        let same = if self.same_server {
+            *applied == received
+        } else {
+            applied.original_commit_micros == received.original_commit_micros
+        };
+        if same {
+            return Ok(());
+        }
+        let detail = "the transaction that was applied last has another commit time or length on the source";
+        Err(Halt::new(Reason::SourceHistoryDiverged, detail).at_gtid(&self.gtid))
+    }
+}
+
+const fn fingerprint(head: &GtidEvent) -> Fingerprint {
+    Fingerprint {
+        original_commit_micros: head.original_commit_micros,
+        immediate_commit_micros: head.immediate_commit_micros,
+        transaction_length: head.transaction_length,
+    }
+}
+
+/// How much of a group is still to come, by the length in its GTID event: the sum of the lengths
+/// of all its events, as they are in the file.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    remaining: u64,
+}
+
+impl Extent {
+    const fn is_complete(self) -> bool {
+        self.remaining == 0
+    }
+
+    /// Counts an event of an open group, unless it belongs to the stream and not to the file; an
+    /// event that cannot be in a group means that the group was cut off.
+    fn advance(&mut self, header: &EventHeader) -> Result<(), Halt> {
+        match header.event_type {
+            event_type::HEARTBEAT | event_type::HEARTBEAT_V2 => Ok(()),
+            event_type::GTID | event_type::GTID_TAGGED => Err(Halt::new(
+                Reason::GtidWithinOpenTransaction,
+                "the next transaction begins before this one has ended",
+            )),
+            event_type::ANONYMOUS_GTID => Err(Halt::new(
+                Reason::AnonymousGtid,
+                "an anonymous transaction begins before this one has ended",
+            )),
+            code @ (event_type::ROTATE
+            | event_type::FORMAT_DESCRIPTION
+            | event_type::PREVIOUS_GTIDS
+            | event_type::STOP) => Err(Halt::new(
+                Reason::TransactionLengthMismatch,
+                format!(
+                    "{} arrives while {} bytes of the transaction are still to come",
+                    type_name(code),
+                    self.remaining
+                ),
+            )),
+            _ => self.take(header),
+        }
+    }
+
+    fn take(&mut self, header: &EventHeader) -> Result<(), Halt> {
+        let left = self.remaining.checked_sub(header.event_length.into());
+        self.remaining = left.ok_or_else(|| {
+            Halt::new(
+                Reason::TransactionLengthMismatch,
+                format!("{} reaches beyond the transaction's end", type_name(header.event_type)),
+            )
+        })?;
+        Ok(())
+    }
+}

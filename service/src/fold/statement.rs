@@ -1,6 +1,42 @@
-//! Statement text: a tolerant tokenizer that finds the verb and the names of a QUERY event.
+//! Statement text: a tolerant reader that finds the verb and the names of a QUERY event.
+//!
+//! It reads what it must and nothing more: the kind of the statement and every table or database
+//! whose rows or definition the statement changes. What it cannot read it refuses. No text of a
+//! statement leaves this module.
 
+use super::charset::ClientCharset;
+use super::lexer::{Lexer, Token, Unlexable};
 use crate::schema::TableName;
+
+#[cfg(test)]
+mod tests;
+
+/// A statement as the fold's grammar sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Statement {
+    Begin,
+    Commit,
+    Rollback,
+    RollbackToSavepoint,
+    Savepoint,
+    Xa(XaVerb),
+    /// INSERT, UPDATE, DELETE, …, and CREATE TABLE … SELECT as one statement: rows changed as text.
+    Dml,
+    /// CREATE TABLE … START TRANSACTION: the head of a CREATE TABLE … SELECT, whose rows follow.
+    CreateTableWithRows(Ddl),
+    /// CREATE, ALTER, DROP, TRUNCATE of a temporary table: no base table is concerned.
+    TemporaryTable,
+    Ddl(Ddl),
+}
+
+/// The XA statements that are logged as text; PREPARE has an event type of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XaVerb {
+    Start,
+    End,
+    Commit,
+    Rollback,
+}
 
 /// What a self-committing statement does to the objects it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +46,23 @@ pub struct Ddl {
     pub tables: Vec<TableName>,
     /// Databases named as objects (CREATE/ALTER/DROP DATABASE).
     pub databases: Vec<String>,
+}
+
+impl Ddl {
+    /// Bytes that the names take.
+    pub(super) fn bytes(&self) -> usize {
+        let tables = self.tables.iter().map(|name| name.database.len() + name.table.len());
+        tables.chain(self.databases.iter().map(String::len)).sum::<usize>()
+            + self.tables.len() * size_of::<TableName>()
+    }
+
+    const fn administrative() -> Self {
+        Self::on_tables(DdlKind::Administrative, Vec::new())
+    }
+
+    const fn on_tables(kind: DdlKind, tables: Vec<TableName>) -> Self {
+        Self { kind, tables, databases: Vec::new() }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,4 +100,477 @@ impl DdlKind {
             Self::Administrative => "administrative",
         }
     }
+}
+
+/// What a QUERY event says besides its text.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The session's default database in UTF-8; empty if there is none.
+    pub default_database: &'a [u8],
+    /// `sql_mode` of the session.
+    pub sql_mode: Option<u64>,
+    /// Collation id of `character_set_client`.
+    pub client_collation: Option<u16>,
+}
+
+/// A statement that could not be read. `verb` is a keyword of ours, never text of the statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unparsed {
+    pub verb: &'static str,
+}
+
+/// Reads a statement's kind and the objects it changes.
+pub fn classify(text: &[u8], context: &Context<'_>) -> Result<Statement, Unparsed> {
+    // The two that frame nearly every transaction, spelled as the server spells them.
+    match text {
+        b"BEGIN" => return Ok(Statement::Begin),
+        b"COMMIT" => return Ok(Statement::Commit),
+        _ => {}
+    }
+    let charset = context.client_collation.map_or(ClientCharset::Unknown, ClientCharset::of_collation);
+    let unparsed = |verb| move |Unlexable| Unparsed { verb };
+    let lexer = Lexer::new(text, context.sql_mode, charset).map_err(unparsed("unreadable"))?;
+    let mut parser = Parser { lexer, charset, default_database: context.default_database };
+    let first = parser.next().map_err(unparsed("unreadable"))?;
+    let verb = first.map_or("empty", verb_name);
+    parser.statement(first).map_err(unparsed(verb))
+}
+
+/// Verbs that a halt may name.
+const VERBS: &[&str] = &[
+    "ALTER",
+    "ANALYZE",
+    "BEGIN",
+    "CALL",
+    "CHECK",
+    "COMMIT",
+    "CREATE",
+    "DELETE",
+    "DO",
+    "DROP",
+    "FLUSH",
+    "GRANT",
+    "IMPORT",
+    "INSERT",
+    "LOAD",
+    "OPTIMIZE",
+    "RENAME",
+    "REPAIR",
+    "REPLACE",
+    "REVOKE",
+    "ROLLBACK",
+    "SAVEPOINT",
+    "SELECT",
+    "SET",
+    "TABLE",
+    "TRUNCATE",
+    "UPDATE",
+    "VALUES",
+    "WITH",
+    "XA",
+];
+
+fn verb_name(token: Token<'_>) -> &'static str {
+    VERBS.iter().find(|verb| token.is(verb)).copied().unwrap_or("unknown")
+}
+
+type Parsed<T> = Result<T, Unlexable>;
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    charset: ClientCharset,
+    default_database: &'a [u8],
+}
+
+impl<'a> Parser<'a> {
+    fn next(&mut self) -> Parsed<Option<Token<'a>>> {
+        self.lexer.next()
+    }
+
+    /// The next token, which must be there.
+    fn some(&mut self) -> Parsed<Token<'a>> {
+        self.next()?.ok_or(Unlexable)
+    }
+
+    fn peek(&self) -> Parsed<Option<Token<'a>>> {
+        self.lexer.clone().next()
+    }
+
+    /// Consumes the next token if it is this keyword.
+    fn accept(&mut self, keyword: &str) -> Parsed<bool> {
+        let mut ahead = self.lexer.clone();
+        let found = ahead.next()?.is_some_and(|token| token.is(keyword));
+        if found {
+            self.lexer = ahead;
+        }
+        Ok(found)
+    }
+
+    fn accept_symbol(&mut self, symbol: u8) -> Parsed<bool> {
+        let mut ahead = self.lexer.clone();
+        let found = ahead.next()? == Some(Token::Symbol(symbol));
+        if found {
+            self.lexer = ahead;
+        }
+        Ok(found)
+    }
+
+    fn expect(&mut self, keyword: &str) -> Parsed<()> {
+        if self.accept(keyword)? { Ok(()) } else { Err(Unlexable) }
+    }
+
+    /// Nothing follows but a separator.
+    fn end(&mut self) -> Parsed<()> {
+        while self.accept_symbol(b';')? {}
+        if self.next()?.is_none() { Ok(()) } else { Err(Unlexable) }
+    }
+
+    fn statement(&mut self, first: Option<Token<'a>>) -> Parsed<Statement> {
+        let first = first.ok_or(Unlexable)?;
+        let Token::Word(_) = first else {
+            // A parenthesized SELECT.
+            return if first == Token::Symbol(b'(') { Ok(Statement::Dml) } else { Err(Unlexable) };
+        };
+        match verb_name(first) {
+            "BEGIN" => self.end().map(|()| Statement::Begin),
+            "COMMIT" => self.end().map(|()| Statement::Commit),
+            "ROLLBACK" => self.rollback(),
+            "SAVEPOINT" => {
+                self.identifier()?;
+                self.end().map(|()| Statement::Savepoint)
+            }
+            "XA" => self.xa(),
+            "CREATE" => self.create(),
+            "ALTER" => self.alter(),
+            "DROP" => self.drop(),
+            "RENAME" => self.rename(),
+            "TRUNCATE" => self.truncate(),
+            "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD" | "CALL" | "DO" | "SELECT" | "WITH"
+            | "TABLE" | "VALUES" => Ok(Statement::Dml),
+            "ANALYZE" | "OPTIMIZE" | "REPAIR" | "CHECK" | "FLUSH" | "GRANT" | "REVOKE" => {
+                Ok(Statement::Ddl(Ddl::administrative()))
+            }
+            "SET" => self.set(),
+            _ => Err(Unlexable),
+        }
+    }
+
+    fn rollback(&mut self) -> Parsed<Statement> {
+        if self.accept("TO")? {
+            return Ok(Statement::RollbackToSavepoint);
+        }
+        self.end().map(|()| Statement::Rollback)
+    }
+
+    fn xa(&mut self) -> Parsed<Statement> {
+        let verb = self.some()?;
+        for (keyword, verb_kind) in [
+            ("START", XaVerb::Start),
+            ("BEGIN", XaVerb::Start),
+            ("END", XaVerb::End),
+            ("COMMIT", XaVerb::Commit),
+            ("ROLLBACK", XaVerb::Rollback),
+        ] {
+            if verb.is(keyword) {
+                return Ok(Statement::Xa(verb_kind));
+            }
+        }
+        Err(Unlexable)
+    }
+
+    /// Of the SET statements only those about accounts are logged as statements of their own.
+    fn set(&mut self) -> Parsed<Statement> {
+        let next = self.some()?;
+        if next.is("PASSWORD") || (next.is("DEFAULT") && self.accept("ROLE")?) {
+            Ok(Statement::Ddl(Ddl::administrative()))
+        } else {
+            Err(Unlexable)
+        }
+    }
+
+    fn create(&mut self) -> Parsed<Statement> {
+        let mut temporary = false;
+        loop {
+            let word = self.some()?;
+            if word.is("TABLE") {
+                return self.create_table(temporary);
+            } else if word.is("INDEX") {
+                return self.index(DdlKind::CreateIndex);
+            } else if word.is("DATABASE") || word.is("SCHEMA") {
+                return self.database(DdlKind::CreateDatabase);
+            } else if is_other_object(word) {
+                return Ok(Statement::Ddl(Ddl::administrative()));
+            } else if word.is("TEMPORARY") {
+                temporary = true;
+            } else {
+                self.modifier(word)?;
+            }
+        }
+    }
+
+    /// A word between CREATE, ALTER or DROP and the kind of the object.
+    fn modifier(&mut self, word: Token<'a>) -> Parsed<()> {
+        if word.is("OR") {
+            self.expect("REPLACE")
+        } else if word.is("ALGORITHM") {
+            self.accept_symbol(b'=')?;
+            self.some().map(|_| ())
+        } else if word.is("SQL") {
+            self.expect("SECURITY")?;
+            self.some().map(|_| ())
+        } else if word.is("DEFINER") {
+            self.accept_symbol(b'=')?;
+            self.account()
+        } else if ["UNIQUE", "FULLTEXT", "SPATIAL", "AGGREGATE", "UNDO", "JSON", "RELATIONAL", "DUALITY"]
+            .iter()
+            .any(|modifier| word.is(modifier))
+        {
+            Ok(())
+        } else {
+            Err(Unlexable)
+        }
+    }
+
+    /// `user@host`, `user` or `CURRENT_USER[()]`.
+    fn account(&mut self) -> Parsed<()> {
+        self.some()?;
+        if self.accept_symbol(b'@')? {
+            self.some()?;
+        } else if self.accept_symbol(b'(')? && !self.accept_symbol(b')')? {
+            return Err(Unlexable);
+        }
+        Ok(())
+    }
+
+    /// A query in it makes it DML: its rows, and what its functions write, are not logged.
+    fn create_table(&mut self, temporary: bool) -> Parsed<Statement> {
+        if self.accept("IF")? {
+            self.expect("NOT")?;
+            self.expect("EXISTS")?;
+        }
+        let ddl = Ddl::on_tables(DdlKind::CreateTable, vec![self.table()?]);
+        let (mut previous, mut starts_transaction) = (None, false);
+        while let Some(token) = self.next()? {
+            // SELECT and TABLE are reserved words: unquoted they are no names, here they are queries.
+            let after_dot = previous == Some(Token::Symbol(b'.'));
+            let after = |keyword| previous.is_some_and(|token: Token<'_>| token.is(keyword));
+            if !after_dot && (token.is("SELECT") || token.is("TABLE") || (token.is("ROW") && after("VALUES")))
+            {
+                return Ok(Statement::Dml);
+            }
+            if token == Token::Symbol(b';') {
+                self.end()?;
+                break;
+            }
+            starts_transaction |= token.is("TRANSACTION") && after("START");
+            previous = Some(token);
+        }
+        Ok(match (temporary, starts_transaction) {
+            (true, _) => Statement::TemporaryTable,
+            (false, true) => Statement::CreateTableWithRows(ddl),
+            (false, false) => Statement::Ddl(ddl),
+        })
+    }
+
+    /// `name [USING type] ON table …`, after INDEX.
+    fn index(&mut self, kind: DdlKind) -> Parsed<Statement> {
+        self.identifier()?;
+        if self.accept("USING")? || self.accept("TYPE")? {
+            self.some()?;
+        }
+        self.expect("ON")?;
+        Ok(Statement::Ddl(Ddl::on_tables(kind, vec![self.table()?])))
+    }
+
+    fn database(&mut self, kind: DdlKind) -> Parsed<Statement> {
+        if self.accept("IF")? {
+            self.accept("NOT")?;
+            self.expect("EXISTS")?;
+        }
+        let name = self.identifier()?;
+        Ok(Statement::Ddl(Ddl { kind, tables: Vec::new(), databases: vec![name] }))
+    }
+
+    fn alter(&mut self) -> Parsed<Statement> {
+        loop {
+            let word = self.some()?;
+            if word.is("TABLE") {
+                return self.alter_table();
+            } else if word.is("DATABASE") || word.is("SCHEMA") {
+                return self.alter_database();
+            } else if is_other_object(word) || word.is("INSTANCE") {
+                return Ok(Statement::Ddl(Ddl::administrative()));
+            }
+            self.modifier(word)?;
+        }
+    }
+
+    /// The name may be left out: then the default database is meant.
+    fn alter_database(&mut self) -> Parsed<Statement> {
+        let named = self.peek()?.is_some_and(|token| {
+            !["CHARACTER", "CHARSET", "CHAR", "COLLATE", "DEFAULT", "ENCRYPTION", "READ"]
+                .iter()
+                .any(|option| token.is(option))
+        });
+        let database = if named { self.identifier()? } else { self.default_database()? };
+        let kind = DdlKind::AlterDatabase;
+        Ok(Statement::Ddl(Ddl { kind, tables: Vec::new(), databases: vec![database] }))
+    }
+
+    /// The table, and outside of parentheses what RENAME and EXCHANGE PARTITION name besides.
+    fn alter_table(&mut self) -> Parsed<Statement> {
+        let mut tables = vec![self.table()?];
+        let mut depth = 0usize;
+        let mut starts_action = true;
+        while let Some(token) = self.next()? {
+            match token {
+                Token::Symbol(b'(') => depth += 1,
+                Token::Symbol(b')') => depth = depth.checked_sub(1).ok_or(Unlexable)?,
+                Token::Symbol(b';') => {
+                    self.end()?;
+                    break;
+                }
+                _ if depth > 0 => {}
+                // A reserved word; EXCHANGE is none and may be the name of a column.
+                _ if token.is("RENAME") => tables.extend(self.new_name()?),
+                _ if starts_action && token.is("EXCHANGE") && self.accept("PARTITION")? => {
+                    self.identifier()?;
+                    self.expect("WITH")?;
+                    self.expect("TABLE")?;
+                    tables.push(self.table()?);
+                }
+                _ => {}
+            }
+            starts_action = depth == 0 && token == Token::Symbol(b',');
+        }
+        if depth > 0 {
+            return Err(Unlexable);
+        }
+        Ok(Statement::Ddl(Ddl::on_tables(DdlKind::AlterTable, tables)))
+    }
+
+    /// After RENAME in ALTER TABLE: the table's new name, unless a part of it is renamed.
+    fn new_name(&mut self) -> Parsed<Option<TableName>> {
+        if self.accept("COLUMN")? || self.accept("INDEX")? || self.accept("KEY")? {
+            return Ok(None);
+        }
+        if !self.accept("TO")? && !self.accept("AS")? {
+            self.accept_symbol(b'=')?;
+        }
+        self.table().map(Some)
+    }
+
+    fn drop(&mut self) -> Parsed<Statement> {
+        let mut temporary = false;
+        loop {
+            let word = self.some()?;
+            if word.is("TABLE") || word.is("TABLES") {
+                return if temporary { Ok(Statement::TemporaryTable) } else { self.drop_table() };
+            } else if word.is("INDEX") {
+                return self.index(DdlKind::DropIndex);
+            } else if word.is("DATABASE") || word.is("SCHEMA") {
+                return self.database(DdlKind::DropDatabase);
+            } else if is_other_object(word) {
+                return Ok(Statement::Ddl(Ddl::administrative()));
+            } else if word.is("TEMPORARY") {
+                temporary = true;
+            } else {
+                self.modifier(word)?;
+            }
+        }
+    }
+
+    fn drop_table(&mut self) -> Parsed<Statement> {
+        if self.accept("IF")? {
+            self.expect("EXISTS")?;
+        }
+        let mut tables = vec![self.table()?];
+        while self.accept_symbol(b',')? {
+            tables.push(self.table()?);
+        }
+        if !self.accept("RESTRICT")? {
+            self.accept("CASCADE")?;
+        }
+        self.end()?;
+        Ok(Statement::Ddl(Ddl::on_tables(DdlKind::DropTable, tables)))
+    }
+
+    fn rename(&mut self) -> Parsed<Statement> {
+        if self.accept("USER")? {
+            return Ok(Statement::Ddl(Ddl::administrative()));
+        }
+        if !self.accept("TABLE")? {
+            self.expect("TABLES")?;
+        }
+        let mut tables = Vec::new();
+        loop {
+            tables.push(self.table()?);
+            self.expect("TO")?;
+            tables.push(self.table()?);
+            if !self.accept_symbol(b',')? {
+                break;
+            }
+        }
+        self.end()?;
+        Ok(Statement::Ddl(Ddl::on_tables(DdlKind::RenameTable, tables)))
+    }
+
+    fn truncate(&mut self) -> Parsed<Statement> {
+        // TABLE is reserved, so a table of that name would be quoted.
+        self.accept("TABLE")?;
+        let table = self.table()?;
+        self.end()?;
+        Ok(Statement::Ddl(Ddl::on_tables(DdlKind::TruncateTable, vec![table])))
+    }
+
+    /// `[database .] table`.
+    fn table(&mut self) -> Parsed<TableName> {
+        let name = self.identifier()?;
+        if self.accept_symbol(b'.')? {
+            Ok(TableName { database: name, table: self.identifier()? })
+        } else {
+            Ok(TableName { database: self.default_database()?, table: name })
+        }
+    }
+
+    fn identifier(&mut self) -> Parsed<String> {
+        let (name, quote) = match self.some()? {
+            Token::Word(word) => (word, None),
+            Token::Quoted(name, quote) => (name, Some(char::from(quote))),
+            Token::Text | Token::Symbol(_) => return Err(Unlexable),
+        };
+        let name = self.charset.decode(name).ok_or(Unlexable)?;
+        Ok(match quote {
+            Some(quote) => name.replace(&format!("{quote}{quote}"), &quote.to_string()),
+            None => name.into_owned(),
+        })
+    }
+
+    fn default_database(&self) -> Parsed<String> {
+        match str::from_utf8(self.default_database) {
+            Ok(database) if !database.is_empty() => Ok(database.to_owned()),
+            _ => Err(Unlexable),
+        }
+    }
+}
+
+/// Kinds of objects whose creation, change or end leaves every base table's rows and columns alone.
+fn is_other_object(word: Token<'_>) -> bool {
+    [
+        "EVENT",
+        "FUNCTION",
+        "LIBRARY",
+        "LOGFILE",
+        "PROCEDURE",
+        "REFERENCE", // SPATIAL REFERENCE SYSTEM
+        "RESOURCE",
+        "ROLE",
+        "SERVER",
+        "TABLESPACE",
+        "TRIGGER",
+        "USER",
+        "VIEW",
+    ]
+    .iter()
+    .any(|object| word.is(object))
 }

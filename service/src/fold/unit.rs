@@ -1,5 +1,6 @@
 //! What leaves the fold: a committed transaction or schema change, with its GTID.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,6 +13,42 @@ use crate::gtid::Gtid;
 pub enum Unit {
     Transaction(Transaction),
     SchemaChange(SchemaChange),
+}
+
+impl Unit {
+    #[must_use]
+    pub const fn gtid(&self) -> &Gtid {
+        match self {
+            Self::Transaction(transaction) => &transaction.gtid,
+            Self::SchemaChange(change) => &change.gtid,
+        }
+    }
+
+    #[must_use]
+    pub const fn fingerprint(&self) -> &Fingerprint {
+        match self {
+            Self::Transaction(transaction) => &transaction.fingerprint,
+            Self::SchemaChange(change) => &change.fingerprint,
+        }
+    }
+
+    /// Whether it only moves the position.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        match self {
+            Self::Transaction(transaction) => transaction.changes.is_empty(),
+            Self::SchemaChange(_) => false,
+        }
+    }
+
+    /// Bytes held by the unit, for the channel's bound.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Transaction(transaction) => transaction.bytes,
+            Self::SchemaChange(change) => change.statement.bytes(),
+        }
+    }
 }
 
 /// What identifies a group beyond its GTID; compared on resume, when the last applied group is received again.
@@ -44,7 +81,7 @@ pub enum RowsKind {
 }
 
 /// One rows event, undecoded, with the table map of its own statement.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RowsChange {
     pub map: Arc<TableMap>,
     pub kind: RowsKind,
@@ -52,6 +89,18 @@ pub struct RowsChange {
     pub flags: u16,
     /// The images part of the body: after the column bitmaps, which are known to be full.
     pub images: Bytes,
+}
+
+impl fmt::Debug for RowsChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowsChange")
+            .field("database", &self.map.database)
+            .field("table", &self.map.table)
+            .field("kind", &self.kind)
+            .field("flags", &self.flags)
+            .field("images_length", &self.images.len())
+            .finish()
+    }
 }
 
 /// A self-committing DDL statement on at least one table, database or other object.

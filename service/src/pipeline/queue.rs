@@ -23,6 +23,8 @@ pub(super) struct Sender {
 pub(super) struct Receiver {
     units: mpsc::UnboundedReceiver<(Unit, u32)>,
     budget: Arc<Semaphore>,
+    /// Looked at already, and next to be received.
+    peeked: Option<Unit>,
 }
 
 /// The other side of the channel is gone.
@@ -36,7 +38,7 @@ pub(super) fn channel(bytes: usize) -> (Sender, Receiver) {
     let budget = Arc::new(Semaphore::new(capacity as usize));
     (
         Sender { units: sender, budget: Arc::clone(&budget), capacity },
-        Receiver { units: receiver, budget },
+        Receiver { units: receiver, budget, peeked: None },
     )
 }
 
@@ -57,6 +59,9 @@ impl Sender {
 impl Receiver {
     /// The next unit; `None` when the sender is gone and everything was taken. Cancel safe.
     pub(super) async fn recv(&mut self) -> Option<Unit> {
+        if let Some(unit) = self.peeked.take() {
+            return Some(unit);
+        }
         let (unit, cost) = self.units.recv().await?;
         self.budget.add_permits(cost as usize);
         Some(unit)
@@ -64,9 +69,18 @@ impl Receiver {
 
     /// A unit that is already queued.
     pub(super) fn try_recv(&mut self) -> Option<Unit> {
+        if let Some(unit) = self.peeked.take() {
+            return Some(unit);
+        }
         let (unit, cost) = self.units.try_recv().ok()?;
         self.budget.add_permits(cost as usize);
         Some(unit)
+    }
+
+    /// Commit time on the source of the oldest unit that waits, microseconds since 1970.
+    pub(super) fn oldest_commit_micros(&mut self) -> Option<u64> {
+        self.peeked = self.try_recv();
+        self.peeked.as_ref().map(|unit| unit.fingerprint().immediate_commit_micros)
     }
 }
 

@@ -1,0 +1,3 @@
+//! End-to-end tests: real MySQL, real PostgreSQL, the real binary.
+
+mod harness;

@@ -1,0 +1,403 @@
+//! One open group: the grammar from its GTID to its terminator.
+
+use super::buffer::Buffer;
+use super::maps::{MapCache, Mapped, StatementMaps};
+use super::statement::{self, Context, Ddl, Statement, XaVerb};
+use super::unit::RowsChange;
+use super::{Extent, FoldPolicy, XaPolicy};
+use crate::binlog::event::{
+    Event, GtidEvent, PayloadEvent, QueryEvent, RawEvent, RowsEvent, TableMapEvent, XaPrepare, type_name,
+};
+use crate::binlog::payload::PayloadReader;
+use crate::gtid::Gtid;
+use crate::halt::{Halt, Reason};
+use crate::schema::filter::Filter;
+
+/// How a group ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// Its rows have happened; there may be none.
+    Committed,
+    SchemaChange(Ddl),
+}
+
+/// Where in its grammar a group is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Past the GTID.
+    Head,
+    /// Past BEGIN.
+    Transaction,
+    /// Past the CREATE TABLE that opens a CREATE TABLE … SELECT.
+    CreateTable,
+    /// Past XA START.
+    Xa,
+    /// Past XA END.
+    XaEnded,
+}
+
+#[derive(Debug)]
+pub(super) struct Group {
+    head: GtidEvent,
+    extent: Extent,
+    phase: Phase,
+    /// Whether anything came since the phase began.
+    has_items: bool,
+    statement: StatementMaps,
+    buffer: Buffer,
+    xa: XaPolicy,
+    max_buffer_bytes: usize,
+}
+
+impl Group {
+    pub(super) fn new(head: GtidEvent, extent: Extent, policy: &FoldPolicy) -> Self {
+        Self {
+            head,
+            extent,
+            phase: Phase::Head,
+            has_items: false,
+            statement: StatementMaps::default(),
+            buffer: Buffer::new(policy.max_buffer_bytes),
+            xa: policy.xa,
+            max_buffer_bytes: policy.max_buffer_bytes,
+        }
+    }
+
+    pub(super) const fn gtid(&self) -> &Gtid {
+        &self.head.gtid
+    }
+
+    /// Takes the ended group apart, if it is as long as its GTID event said.
+    pub(super) fn finish(self) -> Result<(GtidEvent, Buffer), Halt> {
+        if self.extent.is_complete() {
+            return Ok((self.head, self.buffer));
+        }
+        let detail =
+            format!("the transaction ends {} bytes before its announced length", self.extent.remaining);
+        Err(Halt::new(Reason::TransactionLengthMismatch, detail).at_gtid(&self.head.gtid))
+    }
+
+    /// Takes an event from the stream.
+    pub(super) fn event(&mut self, raw: &RawEvent, maps: &mut MapCache) -> Result<Option<Ended>, Halt> {
+        self.extent.advance(&raw.header)?;
+        match parse(raw)? {
+            Event::Heartbeat => Ok(None),
+            Event::TransactionPayload(payload) => self.payload(&payload, maps).map(Some),
+            event => self.file_event(event, raw, maps),
+        }
+    }
+
+    /// Takes an event of the group proper, from the stream or out of a payload.
+    fn file_event(
+        &mut self,
+        event: Event,
+        raw: &RawEvent,
+        maps: &mut MapCache,
+    ) -> Result<Option<Ended>, Halt> {
+        match event {
+            Event::TableMap(event) => self.table_map(&event, maps),
+            Event::Rows(event) => self.rows(event, raw.body.len()),
+            Event::Query(event) => return self.query(&event, maps.filter()),
+            Event::Xid(_) => return self.xid().map(Some),
+            Event::XaPrepare(event) => return self.xa_prepare(&event).map(Some),
+            Event::PartialUpdateRows(head) => self.partial_update(head.table_id, head.flags),
+            Event::RowsQuery => self.item("Rows_query").and_then(|()| self.statement_is_over()),
+            Event::ViewChange => self.item("View_change"),
+            Event::Ignorable(_) => Ok(()),
+            Event::Incident(_) => Err(Halt::new(Reason::Incident, "the source lost changes under this GTID")),
+            Event::StatementPart(code) => Err(Halt::new(
+                Reason::StatementFormatDml,
+                format!("the transaction holds a {} event", type_name(code)),
+            )),
+            Event::ObsoleteRows(code) | Event::Unknown(code) => Err(unknown(code)),
+            // The stream's own events have been dealt with: these come out of a payload.
+            Event::FormatDescription(_)
+            | Event::Rotate(_)
+            | Event::PreviousGtids(_)
+            | Event::Stop
+            | Event::Heartbeat
+            | Event::Gtid(_)
+            | Event::AnonymousGtid
+            | Event::TransactionPayload(_) => Err(Halt::new(
+                Reason::CompressedPayloadInvalid,
+                format!("a payload holds a {} event", type_name(raw.header.event_type)),
+            )),
+        }
+        .map(|()| None)
+    }
+
+    /// A payload is the rest of its group: it ends with the terminator.
+    fn payload(&mut self, event: &PayloadEvent, maps: &mut MapCache) -> Result<Ended, Halt> {
+        if self.phase != Phase::Head {
+            return Err(shape("a payload inside a transaction"));
+        }
+        let mut ended = None;
+        let mut reader = PayloadReader::new(event, self.max_buffer_bytes)?;
+        while let Some(inner) = reader.next_event()? {
+            if ended.is_some() {
+                return Err(Halt::new(
+                    Reason::CompressedPayloadInvalid,
+                    "events follow the payload's terminator",
+                ));
+            }
+            ended = self.file_event(parse(&inner)?, &inner, maps)?;
+        }
+        ended.ok_or_else(|| Halt::new(Reason::CompressedPayloadInvalid, "the payload has no terminator"))
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.has_items = false;
+    }
+
+    /// Checks that the group is where rows and savepoints may come.
+    fn item(&mut self, what: &'static str) -> Result<(), Halt> {
+        match self.phase {
+            Phase::Transaction | Phase::CreateTable | Phase::Xa => {
+                self.has_items = true;
+                Ok(())
+            }
+            Phase::Head => Err(Halt::new(
+                Reason::RowsWithoutTransaction,
+                format!("{what} before the transaction begins"),
+            )),
+            Phase::XaEnded => Err(shape("an event between XA END and the prepare")),
+        }
+    }
+
+    fn table_map(&mut self, event: &TableMapEvent, maps: &mut MapCache) -> Result<(), Halt> {
+        self.item("Table_map")?;
+        self.statement_is_over()?;
+        self.statement.announce(event.table_id, maps.resolve(event)?)
+    }
+
+    fn rows(&mut self, event: RowsEvent, held: usize) -> Result<(), Halt> {
+        self.item("a rows event")?;
+        let (kind, flags) = (event.kind, event.flags);
+        if let Mapped::Included(map) = self.statement.get(event.table_id)? {
+            let halt = |reason, detail| Err(Halt::new(reason, detail).on_table(&map.database, &map.table));
+            if event.columns != map.columns.len() {
+                return halt(Reason::EventMalformed, "a rows event and its table map differ in columns");
+            }
+            if !event.full_images {
+                return halt(Reason::PartialRowImage, "a rows event leaves columns out");
+            }
+            let change = RowsChange { map: map.clone(), kind, flags, images: event.images };
+            self.buffer.push(change, held)?;
+        }
+        self.statement.rows(flags & RowsEvent::STMT_END != 0);
+        Ok(())
+    }
+
+    /// Of no consequence where the table is filtered; else the new values cannot be computed.
+    fn partial_update(&mut self, table_id: u64, flags: u16) -> Result<(), Halt> {
+        self.item("a rows event")?;
+        if let Mapped::Included(map) = self.statement.get(table_id)? {
+            let halt = Halt::new(Reason::PartialJson, "an update holds partial JSON values");
+            return Err(halt.on_table(&map.database, &map.table));
+        }
+        self.statement.rows(flags & RowsEvent::STMT_END != 0);
+        Ok(())
+    }
+
+    fn xid(&self) -> Result<Ended, Halt> {
+        match self.phase {
+            Phase::Transaction | Phase::CreateTable => self.commit(),
+            Phase::Head => Err(no_transaction("Xid")),
+            Phase::Xa | Phase::XaEnded => Err(shape("Xid in an XA transaction")),
+        }
+    }
+
+    fn commit(&self) -> Result<Ended, Halt> {
+        self.statement_is_over()?;
+        Ok(Ended::Committed)
+    }
+
+    fn statement_is_over(&self) -> Result<(), Halt> {
+        if self.statement.is_unfinished() {
+            return Err(shape("the last rows event of a statement is missing"));
+        }
+        Ok(())
+    }
+
+    /// With one phase it is the commit of an ordinary transaction.
+    fn xa_prepare(&self, event: &XaPrepare) -> Result<Ended, Halt> {
+        match self.phase {
+            Phase::XaEnded if event.one_phase => self.commit(),
+            Phase::XaEnded => match self.xa {
+                XaPolicy::Refuse => Err(shape("a two-phase XA transaction is prepared")),
+            },
+            Phase::Head => Err(no_transaction("XA_prepare")),
+            Phase::Transaction | Phase::CreateTable | Phase::Xa => Err(shape("XA_prepare without XA END")),
+        }
+    }
+
+    fn query(&mut self, event: &QueryEvent, filter: &Filter) -> Result<Option<Ended>, Halt> {
+        let statement = classify(event)?;
+        match self.phase {
+            Phase::Head => self.first_statement(statement, event, filter),
+            Phase::Transaction | Phase::CreateTable | Phase::Xa => self.inner_statement(statement, filter),
+            Phase::XaEnded => Err(refusal(&statement, "a statement between XA END and the prepare")),
+        }
+    }
+
+    /// The statement that follows the GTID: it opens a transaction or commits by itself.
+    fn first_statement(
+        &mut self,
+        statement: Statement,
+        event: &QueryEvent,
+        filter: &Filter,
+    ) -> Result<Option<Ended>, Halt> {
+        match statement {
+            Statement::Begin => self.enter(Phase::Transaction),
+            Statement::Xa(XaVerb::Start) => self.enter(Phase::Xa),
+            Statement::Xa(XaVerb::Commit | XaVerb::Rollback) => match self.xa {
+                XaPolicy::Refuse => return Err(shape("a two-phase XA transaction is resolved")),
+            },
+            Statement::TemporaryTable => {
+                self.may_hold_statements()?;
+                return Ok(Some(Ended::Committed));
+            }
+            Statement::Ddl(ddl) => return self.ddl(ddl, event, filter).map(Some),
+            Statement::Commit => return Err(no_transaction("COMMIT")),
+            other => return Err(refusal(&other, "a statement that begins no transaction")),
+        }
+        Ok(None)
+    }
+
+    fn ddl(&self, ddl: Ddl, event: &QueryEvent, filter: &Filter) -> Result<Ended, Halt> {
+        self.may_hold_statements()?;
+        let Some(table) = replicated(&ddl, filter) else { return Ok(Ended::Committed) };
+        if event.error_code != 0 {
+            let detail = format!("{} failed halfway with error {}", ddl.kind.name(), event.error_code);
+            return Err(on(Halt::new(Reason::DdlUnsupported, detail), &table));
+        }
+        Ok(Ended::SchemaChange(ddl))
+    }
+
+    /// A statement inside BEGIN or XA START.
+    fn inner_statement(&mut self, statement: Statement, filter: &Filter) -> Result<Option<Ended>, Halt> {
+        match (self.phase, statement) {
+            (_, Statement::Savepoint) => {
+                self.statement_is_over()?;
+                self.statement.clear();
+                self.item("SAVEPOINT")?;
+            }
+            (Phase::Transaction, Statement::Commit) => return self.commit().map(Some),
+            (Phase::Transaction, Statement::CreateTableWithRows(ddl)) if !self.has_items => {
+                self.may_hold_statements()?;
+                if let Some(table) = replicated(&ddl, filter) {
+                    let halt =
+                        Halt::new(Reason::DdlUnsupported, "CREATE TABLE … SELECT on a replicated table");
+                    return Err(on(halt, &table));
+                }
+                self.enter(Phase::CreateTable);
+            }
+            (Phase::Xa, Statement::Xa(XaVerb::End)) => {
+                self.statement_is_over()?;
+                self.enter(Phase::XaEnded);
+            }
+            (_, Statement::TemporaryTable) => return Err(statement_format("the DDL of a temporary table")),
+            (_, other) => return Err(refusal(&other, "a statement that no transaction may hold")),
+        }
+        Ok(None)
+    }
+
+    /// The GTID event says of groups of rows that they hold nothing else.
+    fn may_hold_statements(&self) -> Result<(), Halt> {
+        if self.head.flags & GtidEvent::MAY_HAVE_STATEMENTS != 0 {
+            return Ok(());
+        }
+        Err(shape("a statement under a GTID that announces rows only"))
+    }
+}
+
+/// The halt for an event that needs a GTID and has none.
+pub(super) fn without_gtid(event: &Event, raw: &RawEvent) -> Halt {
+    let what = type_name(raw.header.event_type);
+    let (reason, detail) = match event {
+        Event::Query(query) => match classify(query) {
+            Err(halt) => return halt,
+            Ok(Statement::Begin | Statement::Xa(XaVerb::Start)) => {
+                (Reason::BeginWithoutGtid, "a transaction begins without a GTID".to_owned())
+            }
+            Ok(Statement::Commit) => {
+                (Reason::TerminatorWithoutTransaction, "COMMIT outside a transaction".to_owned())
+            }
+            Ok(statement @ (Statement::Rollback | Statement::RollbackToSavepoint | Statement::Dml)) => {
+                return refusal(&statement, "");
+            }
+            Ok(_) => (Reason::QueryWithoutGtid, "a statement without a GTID".to_owned()),
+        },
+        Event::TransactionPayload(_) => {
+            (Reason::BeginWithoutGtid, "a compressed transaction without a GTID".to_owned())
+        }
+        Event::Xid(_) | Event::XaPrepare(_) => {
+            (Reason::TerminatorWithoutTransaction, format!("{what} outside a transaction"))
+        }
+        Event::AnonymousGtid => (Reason::AnonymousGtid, "a transaction without a GTID".to_owned()),
+        Event::Incident(_) => (Reason::Incident, "the source lost changes".to_owned()),
+        Event::StatementPart(_) => (Reason::StatementFormatDml, format!("a {what} event")),
+        Event::ObsoleteRows(code) | Event::Unknown(code) => return unknown(*code),
+        _ => (Reason::RowsWithoutTransaction, format!("{what} outside a transaction")),
+    };
+    Halt::new(reason, detail)
+}
+
+fn parse(raw: &RawEvent) -> Result<Event, Halt> {
+    Event::parse(raw).map_err(|error| raw.malformed(&error))
+}
+
+fn classify(event: &QueryEvent) -> Result<Statement, Halt> {
+    let context = Context {
+        default_database: &event.default_db,
+        sql_mode: event.sql_mode,
+        client_collation: event.client_charset,
+    };
+    statement::classify(&event.statement, &context).map_err(|unparsed| {
+        Halt::new(
+            Reason::DdlUnparsed,
+            format!("a statement of the kind {} was not understood", unparsed.verb),
+        )
+    })
+}
+
+/// The halt for a statement where the grammar has no place for it; `otherwise` says why.
+fn refusal(statement: &Statement, otherwise: &'static str) -> Halt {
+    match statement {
+        Statement::Rollback | Statement::RollbackToSavepoint => {
+            Halt::new(Reason::RollbackInStream, "the stream holds a ROLLBACK")
+        }
+        Statement::Dml => statement_format("changes as a statement"),
+        _ => shape(otherwise),
+    }
+}
+
+/// A replicated object that the statement changes: a table, or a database as `(name, "*")`.
+fn replicated(ddl: &Ddl, filter: &Filter) -> Option<(String, String)> {
+    let table = ddl.tables.iter().find(|name| filter.matches(&name.database, &name.table));
+    table.map(|name| (name.database.clone(), name.table.clone())).or_else(|| {
+        let database = ddl.databases.iter().find(|database| filter.may_match_in(database));
+        database.map(|database| (database.clone(), "*".to_owned()))
+    })
+}
+
+fn on(halt: Halt, (database, table): &(String, String)) -> Halt {
+    halt.on_table(database, table)
+}
+
+fn shape(detail: &'static str) -> Halt {
+    Halt::new(Reason::UnsupportedTransactionShape, detail)
+}
+
+fn statement_format(what: &'static str) -> Halt {
+    Halt::new(Reason::StatementFormatDml, format!("the stream holds {what}"))
+}
+
+fn no_transaction(what: &'static str) -> Halt {
+    Halt::new(Reason::TerminatorWithoutTransaction, format!("{what} without a transaction"))
+}
+
+fn unknown(code: u8) -> Halt {
+    Halt::new(Reason::UnknownEvent, format!("event type {code} ({})", type_name(code)))
+}

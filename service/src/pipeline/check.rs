@@ -1,0 +1,19 @@
+//! `tidegate check`: every problem of both servers at once.
+
+use crate::config::Config;
+use crate::halt::Failure;
+use crate::preflight::Finding;
+use crate::schema::filter::Filter;
+use crate::{sink, source};
+
+/// What keeps this configuration from an exact replication, source first.
+///
+/// # Errors
+/// Only what keeps the checks from being made at all, such as a server that can't be reached.
+pub async fn check(config: &Config, filter: &Filter) -> Result<Vec<Finding>, Failure> {
+    let mut conn = source::connect::connect(&config.source).await?;
+    let mut findings = source::preflight::check(&mut conn, &config.source, filter).await?;
+    let tables = source::reader::tables(&mut conn, filter).await?;
+    findings.extend(sink::preflight::check(&config.target, &config.name, &tables).await?);
+    Ok(findings)
+}

@@ -1,0 +1,94 @@
+//! Whether the source still is the history that the checkpoint was built on.
+
+use std::time::{Duration, Instant};
+
+use mysql_async::Conn;
+
+use crate::fold::Overlap;
+use crate::gtid::GtidSet;
+use crate::halt::{Failure, Halt, Reason};
+use crate::sink::writer::Writer;
+use crate::source::connect::Identity;
+use crate::source::reader;
+
+/// Events reach us before their commit is finished on the source, so a set that is ahead of the
+/// source's is given this long to be overtaken. A commit takes milliseconds.
+const AHEAD_PATIENCE: Duration = Duration::from_secs(10);
+
+const AHEAD_POLL: Duration = Duration::from_millis(200);
+
+/// Where and how the stream starts.
+pub(super) struct Resume {
+    pub(super) replica_uuid: String,
+    /// Processed so far; what the fold starts from.
+    pub(super) processed: GtidSet,
+    /// What the source is told that we have: without the group that is received again.
+    pub(super) dump_set: GtidSet,
+    pub(super) overlap: Option<Overlap>,
+}
+
+/// Compares the checkpoint with the source's sets and records a new source.
+///
+/// # Errors
+/// `source_identity_mismatch` when the source lacks what was applied from it, `data_gap` when it
+/// has purged what was not applied yet.
+pub(super) async fn check(
+    conn: &mut Conn,
+    writer: &mut Writer,
+    identity: &Identity,
+) -> Result<Resume, Failure> {
+    let checkpoint = writer.checkpoint();
+    let Some(position) = checkpoint.position.clone() else {
+        return Err(Halt::new(Reason::Internal, "the copy ended without giving a position").into());
+    };
+    let replica_uuid = checkpoint.replica_uuid.to_string();
+    let same_server = checkpoint.source_server_uuid == Some(identity.server_uuid);
+    refuse_ahead(conn, &position.processed).await?;
+    let purged = reader::gtid_purged(conn).await?;
+    refuse_gap(&purged, &position.processed)?;
+    if !same_server {
+        tracing::info!(server_uuid = %identity.server_uuid, "reading from a server not read from before");
+        writer.set_source(identity.server_uuid).await?;
+    }
+    let mut dump_set = position.processed.clone();
+    let overlap = match position.last {
+        Some((gtid, _)) if purged.contains(&gtid) => {
+            tracing::warn!(
+                %gtid,
+                "the source has purged the transaction applied last: resuming without comparing it, so a \
+                 source that was reset and refilled would not be noticed"
+            );
+            None
+        }
+        Some((gtid, fingerprint)) => {
+            dump_set.remove(&gtid);
+            Some(Overlap { gtid, fingerprint, same_server })
+        }
+        None => None,
+    };
+    Ok(Resume { replica_uuid, processed: position.processed, dump_set, overlap })
+}
+
+async fn refuse_ahead(conn: &mut Conn, processed: &GtidSet) -> Result<(), Failure> {
+    let deadline = Instant::now() + AHEAD_PATIENCE;
+    loop {
+        let executed = reader::gtid_executed(conn).await?;
+        if executed.includes(processed) {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let missing = processed.subtract(&executed);
+            let detail = format!("the source does not have transactions that were applied from it: {missing}");
+            return Err(Halt::new(Reason::SourceIdentityMismatch, detail).into());
+        }
+        tokio::time::sleep(AHEAD_POLL).await;
+    }
+}
+
+fn refuse_gap(purged: &GtidSet, processed: &GtidSet) -> Result<(), Halt> {
+    let missing = purged.subtract(processed);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Halt::new(Reason::DataGap, format!("the source has purged transactions that were not applied yet: {missing}")))
+}

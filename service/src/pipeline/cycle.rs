@@ -1,0 +1,118 @@
+//! One attempt: take over, check, copy what is not copied, stream.
+
+use mysql_async::Conn;
+
+use super::{Context, continuity, stream};
+use crate::fold::{Fold, FoldPolicy, XaPolicy};
+use crate::halt::{Failure, Halt, Reason};
+use crate::preflight::Finding;
+use crate::sink::apply::Applier;
+use crate::sink::table_state::{TablePhase, TableState};
+use crate::sink::writer::Writer;
+use crate::sink::{self, catalog};
+use crate::snapshot;
+use crate::source::dump::Dump;
+use crate::source::{self, reader};
+use crate::status::State;
+
+/// What a cycle achieved, for the retry budgets.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Both servers accepted us and the stream was open.
+    pub(super) established: bool,
+    /// Something was committed.
+    pub(super) committed: bool,
+}
+
+/// Runs until the stop is requested (`Ok`) or something fails.
+pub(super) async fn run(context: &Context, progress: &mut Progress) -> Result<(), Failure> {
+    let opening = open(context, progress);
+    let stopped = context.shutdown.requested();
+    let opened = tokio::select! {
+        biased;
+        opened = opening => opened?,
+        () = stopped => return Ok(()),
+    };
+    stream::run(context, opened, progress).await
+}
+
+/// Everything that has to be true before the stream starts.
+async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Opened, Failure> {
+    let config = &context.config;
+    context.status.enter(State::Starting);
+    let client = sink::connect::connect(&config.target).await?;
+    let mut writer = context.take_over(client).await?;
+    let mut conn = source::connect::connect(&config.source).await?;
+    preflight(context, &mut conn).await?;
+    let identity = source::connect::identity(&mut conn).await?;
+    detach_excluded(context, &mut writer).await?;
+    publish_tables(context, &writer.load_tables().await?);
+    copy(context, &mut writer, progress).await?;
+    let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
+    let states: Vec<TableState> = writer.load_tables().await?;
+    let active: Vec<TableState> =
+        states.into_iter().filter(|table| table.phase != TablePhase::Detached).collect();
+    catalog::verify(writer.client(), &active).await?;
+    publish_tables(context, &active);
+    let dump = Dump::open(&config.source, &resume.replica_uuid, &resume.dump_set).await?;
+    let caught_up_at = reader::gtid_executed(&mut conn).await?;
+    let policy = FoldPolicy {
+        filter: context.filter.clone(),
+        xa: XaPolicy::Refuse,
+        max_buffer_bytes: config.fold.max_buffer_bytes,
+    };
+    let fold = Fold::new(resume.processed, resume.overlap, policy);
+    let applier = Applier::new(writer, active, context.filter.clone())?;
+    progress.established = true;
+    Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
+}
+
+/// Settings can change between cycles, so they are looked at in each.
+async fn preflight(context: &Context, conn: &mut Conn) -> Result<(), Failure> {
+    let config = &context.config;
+    let findings = source::preflight::check(conn, &config.source, &context.filter).await?;
+    refuse(Reason::SourcePreflight, &findings)?;
+    let findings = sink::preflight::check(&config.target, &config.name, &[]).await?;
+    refuse(Reason::TargetPreflight, &findings)?;
+    Ok(())
+}
+
+fn refuse(reason: Reason, findings: &[Finding]) -> Result<(), Halt> {
+    for finding in findings {
+        tracing::warn!(finding = finding.name, "{finding}");
+    }
+    let errors: Vec<String> =
+        findings.iter().filter(|f| f.is_error()).map(|f| format!("{}: {}", f.name, f.problem)).collect();
+    if errors.is_empty() { Ok(()) } else { Err(Halt::new(reason, errors.join("; "))) }
+}
+
+/// A table that left the filter is detached: its rows stay, its changes pass by.
+async fn detach_excluded(context: &Context, writer: &mut Writer) -> Result<(), Failure> {
+    let mut leaving: Vec<TableState> = writer.load_tables().await?;
+    leaving.retain(|table| {
+        let name = table.name();
+        table.phase != TablePhase::Detached && !context.filter.matches(&name.database, &name.table)
+    });
+    for table in &mut leaving {
+        tracing::info!(table = format!("{}.{}", table.name().database, table.name().table), "detached");
+        table.phase = TablePhase::Detached;
+    }
+    if leaving.is_empty() { Ok(()) } else { writer.save_tables(&leaving).await }
+}
+
+async fn copy(context: &Context, writer: &mut Writer, progress: &mut Progress) -> Result<(), Failure> {
+    snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
+    progress.committed = true;
+    Ok(())
+}
+
+fn publish_tables(context: &Context, tables: &[TableState]) {
+    for table in tables {
+        let target = format!("{}.{}", table.target_schema, table.target_table);
+        context.status.table(table.name(), &target, stream::report_state(table.phase));
+        context.status.copy_begun(table.name(), table.rows_copied);
+        if let Some(rows) = table.rows_estimated {
+            context.status.rows_estimated(table.name(), rows);
+        }
+    }
+}

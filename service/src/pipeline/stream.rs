@@ -1,0 +1,231 @@
+//! Two tasks and one channel: the source task reads and folds, the apply loop writes.
+//!
+//! Whatever ends the source task, the units it has released are committed transactions of the
+//! source: the apply loop drains them before the cycle ends with the source task's failure.
+
+use std::time::Instant;
+
+use mysql_async::Conn;
+use tokio::task::JoinHandle;
+
+use super::queue::{self, Receiver, Sender};
+use super::{Context, cycle, task_failed, watch};
+use crate::binlog::event::Event;
+use crate::fold::unit::Unit;
+use crate::fold::{Fold, Step};
+use crate::gtid::GtidSet;
+use crate::halt::Failure;
+use crate::sink::apply::{self, Applier};
+use crate::sink::table_state::TablePhase;
+use crate::source::dump::Dump;
+use crate::source::reader;
+use crate::status::{Applied, State, StatusHandle, TableState};
+use crate::telemetry::metrics::{self, Received};
+
+/// A batch holds no more than this many transactions, however small: bounds the time that one
+/// commit takes and the work that its failure repeats.
+const BATCH_UNITS_MAX: usize = 10_000;
+
+/// What the stream starts with.
+pub(super) struct Opened {
+    /// For reading the definitions of tables that the stream creates.
+    pub(super) conn: Conn,
+    pub(super) dump: Dump,
+    pub(super) fold: Fold,
+    pub(super) applier: Applier,
+    /// What the source had executed when the stream was opened: catching up ends there.
+    pub(super) caught_up_at: GtidSet,
+}
+
+/// Aborts the task when dropped: a cycle leaves nothing running.
+struct Owned<T>(JoinHandle<T>);
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Streams until the stop is requested (`Ok`) or one of the tasks fails.
+pub(super) async fn run(
+    context: &Context,
+    opened: Opened,
+    progress: &mut cycle::Progress,
+) -> Result<(), Failure> {
+    let Opened { conn, dump, fold, applier, caught_up_at } = opened;
+    let position = applier.position();
+    context.status.checkpoint_loaded(
+        &position.processed,
+        position.last.as_ref().map(|(_, fingerprint)| fingerprint.immediate_commit_micros),
+    );
+    context.status.enter(State::CatchingUp);
+    tracing::info!(position = %position.processed, "streaming");
+    let (sender, receiver) = queue::channel(context.config.apply.channel_bytes);
+    let watcher = watch::run(context.config.source.clone(), context.status.clone());
+    let _watcher = Owned(tokio::spawn(watcher));
+    let mut source = Owned(tokio::spawn(read(dump, fold, sender, context.status.clone())));
+    let mut apply = Apply { context, applier, conn, receiver, caught_up_at, progress };
+    apply.run().await?;
+    if context.shutdown.is_requested() {
+        return Ok(());
+    }
+    match (&mut source.0).await {
+        Ok(result) => result,
+        Err(_) => Err(task_failed("source")),
+    }
+}
+
+/// The source task. Ends with the failure that ended it, or `Ok` when the apply loop is gone.
+async fn read(
+    mut dump: Dump,
+    mut fold: Fold,
+    sender: Sender,
+    status: StatusHandle,
+) -> Result<(), Failure> {
+    let received = Received::new();
+    let mut file = String::new();
+    loop {
+        let event = dump.next().await?;
+        received.event(event.body.len());
+        if event.is_rotate()
+            && let Ok(Event::Rotate(rotate)) = Event::parse(&event)
+        {
+            file = String::from_utf8_lossy(&rotate.file).into_owned();
+        }
+        let position = u64::from(event.header.log_pos);
+        match fold.step(event)? {
+            Step::Continue => {}
+            Step::OverlapVerified => tracing::info!("the source's history is the one applied so far"),
+            Step::Unit(unit) => {
+                status.stream_position(&file, position);
+                if sender.send(unit).await.is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// The apply loop.
+struct Apply<'a> {
+    context: &'a Context,
+    applier: Applier,
+    conn: Conn,
+    receiver: Receiver,
+    caught_up_at: GtidSet,
+    progress: &'a mut cycle::Progress,
+}
+
+impl Apply<'_> {
+    /// Applies batch after batch until the source task is gone or the stop is requested.
+    ///
+    /// The stop is looked at between batches only: one that is begun is finished.
+    async fn run(&mut self) -> Result<(), Failure> {
+        self.enter_streaming();
+        loop {
+            let first = tokio::select! {
+                biased;
+                () = self.context.shutdown.requested() => return Ok(()),
+                unit = self.receiver.recv() => unit,
+            };
+            let Some(first) = first else { return Ok(()) };
+            let batch = self.collect(first).await;
+            self.apply(&batch).await?;
+        }
+    }
+
+    /// Takes what has queued up meanwhile. Units without changes alone are not worth a commit of
+    /// their own: they wait for company, but no longer than `apply.idle_commit_interval`.
+    async fn collect(&mut self, first: Unit) -> Vec<Unit> {
+        let config = &self.context.config.apply;
+        let deadline = tokio::time::Instant::now() + config.idle_commit_interval;
+        let (mut bytes, mut idle) = (first.bytes(), first.is_empty());
+        let mut batch = vec![first];
+        while bytes < config.max_batch_bytes && batch.len() < BATCH_UNITS_MAX {
+            let next = match self.receiver.try_recv() {
+                Some(unit) => Some(unit),
+                None if idle => self.wait_for_company(deadline).await,
+                None => None,
+            };
+            let Some(unit) = next else { break };
+            bytes += unit.bytes();
+            idle &= unit.is_empty();
+            batch.push(unit);
+        }
+        batch
+    }
+
+    async fn wait_for_company(&mut self, deadline: tokio::time::Instant) -> Option<Unit> {
+        tokio::select! {
+            biased;
+            () = self.context.shutdown.requested() => None,
+            unit = tokio::time::timeout_at(deadline, self.receiver.recv()) => unit.ok().flatten(),
+        }
+    }
+
+    async fn apply(&mut self, batch: &[Unit]) -> Result<(), Failure> {
+        self.announce_created(batch).await?;
+        let started = Instant::now();
+        let applied = self.applier.apply(batch).await;
+        if let Ok(progress) = &applied {
+            self.publish(progress, started);
+            return Ok(());
+        }
+        applied.map(drop)
+    }
+
+    /// Reads the definitions of tables that the batch creates, as the source has them now.
+    async fn announce_created(&mut self, batch: &[Unit]) -> Result<(), Failure> {
+        for unit in batch {
+            let Some(name) = self.applier.wants_model(unit).cloned() else { continue };
+            if let Some(model) = reader::table(&mut self.conn, &name).await? {
+                self.applier.announce(model);
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, applied: &apply::Progress, started: Instant) {
+        self.progress.committed = true;
+        for ((table, kind), rows) in &applied.rows {
+            metrics::rows_applied(&format!("{}.{}", table.database, table.table), *kind, *rows);
+        }
+        self.context.status.applied(Applied {
+            processed: &self.applier.position().processed,
+            transactions: applied.units as u64,
+            rows: applied.rows.values().sum(),
+            elapsed: started.elapsed(),
+            last_commit_micros: applied.commit_micros,
+            oldest_pending_micros: self.receiver.oldest_commit_micros(),
+        });
+        for table in self.applier.tables() {
+            let target = format!("{}.{}", table.target_schema, table.target_table);
+            self.context.status.table(table.name(), &target, report_state(table.phase));
+        }
+        self.enter_streaming();
+    }
+
+    /// Caught up once the position that the source had at the opening is reached and every table
+    /// shows one state of the source.
+    fn enter_streaming(&self) {
+        let reached = self.applier.position().processed.includes(&self.caught_up_at);
+        let consistent = self.applier.tables().all(|table| table.phase != TablePhase::CatchingUp);
+        if reached && consistent {
+            self.context.status.enter(State::Streaming);
+        }
+    }
+}
+
+/// A table's phase as `/status` shows it.
+pub(super) const fn report_state(phase: TablePhase) -> TableState {
+    match phase {
+        TablePhase::Pending => TableState::Pending,
+        TablePhase::Capturing => TableState::Capturing,
+        TablePhase::Copying => TableState::Copying,
+        TablePhase::CatchingUp => TableState::CatchingUp,
+        TablePhase::Streaming => TableState::Streaming,
+        TablePhase::Resyncing => TableState::Resyncing,
+        TablePhase::Detached => TableState::Detached,
+        TablePhase::Halted => TableState::Halted,
+    }
+}

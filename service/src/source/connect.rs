@@ -1,0 +1,181 @@
+//! SQL connections to the source, who the source is, and what a driver's error may say.
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{ClientIdentity, Conn, DriverError, Error, IoError, OptsBuilder, SslOpts};
+use std::time::Duration;
+use tokio::time::timeout;
+
+use crate::config::{SourceConfig, TlsConfig, TlsMode};
+use crate::gtid::Uuid;
+use crate::halt::{Failure, Halt, Reason, Side};
+use crate::tls::{self, TlsError};
+
+/// The largest row or statement: the server's own ceiling for `max_allowed_packet`. The driver's
+/// default is the server's setting, which a row image may exceed.
+const MAX_ALLOWED_PACKET: usize = 1 << 30;
+
+/// First keepalive probe on a silent connection, so that a peer that vanished is noticed.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Without TLS a password is encrypted with the server's RSA key, of 2048 bits at least, in one
+/// block: 256 bytes less 42 of padding and 1 of terminator (RFC 8017, section 7.1).
+const CLEAR_CHANNEL_PASSWORD_MAX: usize = 213;
+
+/// What every session starts with, so that no setting of the server or account changes what a
+/// statement means: UTC, no SQL mode, no silent limit on rows, no limit on time, whole views.
+const SESSION: &str = "SET SESSION time_zone='+00:00', sql_mode='', lc_messages='en_US', \
+     transaction_isolation='REPEATABLE-READ', sql_select_limit=18446744073709551615, sql_big_selects=1, \
+     max_execution_time=0, wait_timeout=28800";
+
+/// Who the source is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub server_uuid: Uuid,
+    /// As the server prints it, such as `9.7.4-2`.
+    pub version: String,
+    /// Major, minor, patch.
+    pub version_numbers: (u16, u16, u16),
+}
+
+/// Connects and logs in. The session is in UTC, without an SQL mode, REPEATABLE READ.
+pub async fn connect(config: &SourceConfig) -> Result<Conn, Failure> {
+    let open = async {
+        let mut conn = Conn::new(options(config)?).await.map_err(|error| login_failure(&error))?;
+        let version: Option<String> =
+            conn.query_first("SELECT VERSION()").await.map_err(|error| failure("read its version", &error))?;
+        refuse_mariadb(version.as_deref().unwrap_or_default())?;
+        let session = format!("{SESSION}, net_write_timeout={}", config.net_write_timeout.as_secs());
+        conn.query_drop(session).await.map_err(|error| failure("set up the session", &error))?;
+        Ok(conn)
+    };
+    let elapsed = |_| Failure::retry(Side::Source, "the source did not answer within connect_timeout");
+    timeout(config.connect_timeout, open).await.map_err(elapsed)?
+}
+
+/// Reads who the server at the other end is.
+pub async fn identity(conn: &mut Conn) -> Result<Identity, Failure> {
+    let row: Option<(String, String)> = conn
+        .query_first("SELECT @@server_uuid, VERSION()")
+        .await
+        .map_err(|error| failure("read its identity", &error))?;
+    let malformed = || Halt::new(Reason::SourcePreflight, "the source's server_uuid or version can't be read");
+    let (uuid, version) = row.ok_or_else(malformed)?;
+    let server_uuid = uuid.parse().map_err(|_| malformed())?;
+    Ok(Identity { server_uuid, version, version_numbers: conn.server_version() })
+}
+
+/// MariaDB speaks the same protocol and logs another binlog.
+pub(super) fn refuse_mariadb(version: &str) -> Result<(), Failure> {
+    if version.to_ascii_lowercase().contains("mariadb") {
+        let detail = format!("the source is MariaDB ({version}), whose binlog Tidegate does not read");
+        return Err(Halt::new(Reason::SourcePreflight, detail).into());
+    }
+    Ok(())
+}
+
+fn options(config: &SourceConfig) -> Result<OptsBuilder, Failure> {
+    let retry = |message: String| Failure::retry(Side::Source, message);
+    let password = config.password.as_ref().map(|password| password.reveal());
+    if config.tls.mode == TlsMode::Off && password.is_some_and(|p| p.len() > CLEAR_CHANNEL_PASSWORD_MAX) {
+        return Err(retry(format!("without TLS a password has at most {CLEAR_CHANNEL_PASSWORD_MAX} bytes")));
+    }
+    let ssl = ssl_options(&config.tls).map_err(|error| retry(error.to_string()))?;
+    Ok(OptsBuilder::default()
+        .ip_or_hostname(config.host.as_str())
+        .tcp_port(config.port)
+        .user(Some(config.user.as_str()))
+        .pass(password)
+        .ssl_opts(ssl)
+        // The driver's default moves a loopback connection to the unix socket, without TLS.
+        .prefer_socket(false)
+        .tcp_keepalive(Some(KEEPALIVE))
+        .max_allowed_packet(Some(MAX_ALLOWED_PACKET))
+        // Statements hold key values as literals: none is used twice.
+        .stmt_cache_size(0))
+}
+
+fn ssl_options(config: &TlsConfig) -> Result<Option<SslOpts>, TlsError> {
+    if config.mode == TlsMode::Off {
+        return Ok(None);
+    }
+    let mut options = SslOpts::default()
+        .with_danger_accept_invalid_certs(tls::accepts_any_certificate(config.mode))
+        .with_danger_skip_domain_validation(tls::accepts_any_host(config.mode));
+    if let Some(pem) = tls::ca_pem(config)? {
+        options = options.with_root_certs(vec![pem.into()]).with_disable_built_in_roots(true);
+    }
+    let identity = tls::client_pkcs12(config)?;
+    let identity = identity.map(|archive| ClientIdentity::new(archive.into()).with_password(""));
+    Ok(Some(options.with_client_identity(identity)))
+}
+
+/// A login that was refused may be granted later (a password being rotated, a server starting):
+/// it is retried within the budgets.
+fn login_failure(error: &Error) -> Failure {
+    Failure::retry(Side::Source, format!("connect to the source: {}", redact(error)))
+}
+
+/// What a failed statement means: missing privileges and statements that the server does not
+/// understand halt, everything else is retried within the budgets. `doing` completes "could not …".
+#[must_use]
+pub fn failure(doing: &str, error: &Error) -> Failure {
+    let message = format!("the source could not {doing}: {}", redact(error));
+    match server_code(error) {
+        Some(code) if PRIVILEGE_CODES.contains(&code) => Halt::new(Reason::SourcePreflight, message).into(),
+        Some(code) if STATEMENT_CODES.contains(&code) => Halt::new(Reason::Internal, message).into(),
+        _ => Failure::retry(Side::Source, message),
+    }
+}
+
+/// The server's error code, if the server refused the statement.
+#[must_use]
+pub fn server_code(error: &Error) -> Option<u16> {
+    match error {
+        Error::Server(error) => Some(error.code),
+        _ => None,
+    }
+}
+
+/// Access to a database, table, column or operation denied.
+const PRIVILEGE_CODES: &[u16] = &[1044, 1142, 1143, 1227, 1370, 1410];
+/// Parse error, unknown column, function or variable, wrong value for a variable.
+const STATEMENT_CODES: &[u16] = &[1064, 1054, 1305, 1193, 1231, 1149];
+
+/// Codes whose text names accounts, hosts, objects, settings and GTIDs only (MySQL Error
+/// Reference). The text of any other may quote a value.
+const PLAIN_CODES: &[u16] = &[
+    1040, 1042, 1043, 1044, 1045, 1049, 1053, 1100, 1129, 1130, 1142, 1143, 1146, 1158, 1159, 1160, 1161, 1193,
+    1203, 1205, 1213, 1226, 1227, 1236, 1251, 1290, 1317, 1370, 1401, 1410, 1412, 1698, 1773, 1820, 1862, 3024,
+    3032, 3118, 3159, 3572, 3955, 4031,
+];
+
+/// What may be said of a driver's error: never a value, a literal or a secret.
+#[must_use]
+pub fn redact(error: &Error) -> String {
+    match error {
+        Error::Server(error) if PLAIN_CODES.contains(&error.code) => {
+            format!("ERROR {} ({}): {}", error.code, error.state, error.message)
+        }
+        Error::Server(error) => format!("ERROR {} ({})", error.code, error.state),
+        Error::Io(IoError::Io(error)) => format!("connection: {}", error.kind()),
+        Error::Io(IoError::Tls(error)) => format!("TLS: {error}"),
+        Error::Driver(error) => redact_driver(error).to_owned(),
+        Error::Other(_) => "driver: other error".to_owned(),
+        Error::Url(_) => "driver: malformed address".to_owned(),
+    }
+}
+
+const fn redact_driver(error: &DriverError) -> &'static str {
+    match error {
+        DriverError::ConnectionClosed => "the connection is closed",
+        DriverError::PacketOutOfOrder => "driver: packets out of order",
+        DriverError::PacketTooLarge => "driver: packet too large",
+        DriverError::UnexpectedPacket { .. } => "driver: unexpected packet",
+        DriverError::UnknownAuthPlugin { .. } => "the account's authentication plugin is not supported",
+        DriverError::MysqlOldPasswordDisabled => "the account's authentication plugin mysql_old_password is not supported",
+        DriverError::CleartextPluginDisabled => "the server asks for the password in clear text",
+        DriverError::NoClientSslFlagFromServer => "the server does not offer TLS",
+        DriverError::FromValue { .. } | DriverError::FromRow { .. } => "driver: a result is not of the expected type",
+        _ => "driver: other error",
+    }
+}

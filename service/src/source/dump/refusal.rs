@@ -1,0 +1,242 @@
+//! What an error packet on a dump connection means.
+//!
+//! The server reports most refusals of a dump as error 1236 and tells them apart by text only
+//! (server source `sql/rpl_binlog_sender.cc`, `sql/rpl_source.cc` and `share/messages_to_clients.txt`;
+//! before 8.0.26 the same texts say "master" and "slave"). The texts name files, positions,
+//! GTID sets and settings, never data.
+
+use std::borrow::Cow;
+
+use crate::halt::{Failure, Halt, Reason, Side};
+
+/// Longest part of a server's error text that is passed on; the server cuts its own at 512.
+const TEXT_MAX: usize = 1024;
+
+/// An error packet (`ERR_Packet`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ServerError {
+    pub(super) code: u16,
+    pub(super) text: String,
+}
+
+impl ServerError {
+    /// Parses a packet that begins with 0xff. Before the login the SQL state is absent.
+    pub(super) fn parse(packet: &[u8]) -> Option<Self> {
+        let (code, rest) = packet.strip_prefix(&[0xff])?.split_first_chunk::<2>()?;
+        let text = match rest {
+            [b'#', _, _, _, _, _, text @ ..] => text,
+            text => text,
+        };
+        let text = String::from_utf8_lossy(&text[..text.len().min(TEXT_MAX)]);
+        let text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        Some(Self { code: u16::from_le_bytes(*code), text })
+    }
+
+    /// The end of the cycle that this error means.
+    pub(super) fn failure(&self) -> Failure {
+        if is_passing(self.code) {
+            return Failure::retry(Side::Source, format!("the source says: {self}"));
+        }
+        let reason = match self.code {
+            code::SOURCE_FATAL_ERROR_READING_BINLOG => reason_of_text(&self.text),
+            code::SPECIFIC_ACCESS_DENIED => Reason::SourcePreflight,
+            code::MALFORMED_GTID_SET_ENCODING => Reason::Internal,
+            _ => Reason::UnrecognizedDumpError,
+        };
+        Halt::new(reason, format!("the source says: {self}")).into()
+    }
+}
+
+impl std::fmt::Display for ServerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ERROR {}: {}", self.code, self.text)
+    }
+}
+
+/// Error codes (MySQL Error Reference, "Server Error Message Reference").
+mod code {
+    pub(super) const CON_COUNT: u16 = 1040;
+    pub(super) const BAD_HOST: u16 = 1042;
+    pub(super) const HANDSHAKE: u16 = 1043;
+    pub(super) const DBACCESS_DENIED: u16 = 1044;
+    pub(super) const ACCESS_DENIED: u16 = 1045;
+    pub(super) const SERVER_SHUTDOWN: u16 = 1053;
+    pub(super) const HOST_IS_BLOCKED: u16 = 1129;
+    pub(super) const HOST_NOT_PRIVILEGED: u16 = 1130;
+    pub(super) const NET_READ_INTERRUPTED: u16 = 1159;
+    pub(super) const NET_WRITE_INTERRUPTED: u16 = 1161;
+    pub(super) const TOO_MANY_USER_CONNECTIONS: u16 = 1203;
+    pub(super) const USER_LIMIT_REACHED: u16 = 1226;
+    pub(super) const SPECIFIC_ACCESS_DENIED: u16 = 1227;
+    pub(super) const SOURCE_FATAL_ERROR_READING_BINLOG: u16 = 1236;
+    pub(super) const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
+    pub(super) const QUERY_INTERRUPTED: u16 = 1317;
+    pub(super) const ACCESS_DENIED_NO_PASSWORD: u16 = 1698;
+    pub(super) const MALFORMED_GTID_SET_ENCODING: u16 = 1773;
+    pub(super) const MUST_CHANGE_PASSWORD: u16 = 1820;
+    pub(super) const MUST_CHANGE_PASSWORD_LOGIN: u16 = 1862;
+    pub(super) const SERVER_OFFLINE_MODE: u16 = 3032;
+    pub(super) const ACCOUNT_LOCKED: u16 = 3118;
+    pub(super) const SECURE_TRANSPORT_REQUIRED: u16 = 3159;
+    pub(super) const USER_ACCESS_DENIED_BLOCKED: u16 = 3955;
+    pub(super) const CLIENT_INTERACTION_TIMEOUT: u16 = 4031;
+}
+
+/// Logins refused, servers full, going down or cutting us off: these may pass, so they are
+/// retried within the budgets.
+const fn is_passing(code: u16) -> bool {
+    matches!(
+        code,
+        code::CON_COUNT
+            | code::BAD_HOST
+            | code::HANDSHAKE
+            | code::DBACCESS_DENIED
+            | code::ACCESS_DENIED
+            | code::SERVER_SHUTDOWN
+            | code::HOST_IS_BLOCKED
+            | code::HOST_NOT_PRIVILEGED
+            | code::NET_READ_INTERRUPTED..=code::NET_WRITE_INTERRUPTED
+            | code::TOO_MANY_USER_CONNECTIONS
+            | code::USER_LIMIT_REACHED
+            | code::NOT_SUPPORTED_AUTH_MODE
+            | code::QUERY_INTERRUPTED
+            | code::ACCESS_DENIED_NO_PASSWORD
+            | code::MUST_CHANGE_PASSWORD
+            | code::MUST_CHANGE_PASSWORD_LOGIN
+            | code::SERVER_OFFLINE_MODE
+            | code::ACCOUNT_LOCKED
+            | code::SECURE_TRANSPORT_REQUIRED
+            | code::USER_ACCESS_DENIED_BLOCKED
+            | code::CLIENT_INTERACTION_TIMEOUT
+    )
+}
+
+/// The refusals that error 1236 stands for, by the part of their text that 8.0 to 9.7 share.
+const TEXTS: &[(&str, Reason)] = &[
+    ("purged required binary logs", Reason::DataGap),
+    ("with the same server_uuid/server_id", Reason::ServerIdConflict),
+    ("has more gtids than the", Reason::SourceIdentityMismatch),
+    ("can not handle replication events with the checksum", Reason::DumpChecksumRefused),
+    ("cannot replicate anonymous transaction", Reason::AnonymousGtid),
+    ("cannot start in auto_position mode", Reason::SourcePreflight),
+    ("binary log is not open", Reason::SourcePreflight),
+    ("server_id is 0", Reason::SourcePreflight),
+];
+
+fn reason_of_text(text: &str) -> Reason {
+    let text: Cow<'_, str> = text.to_ascii_lowercase().into();
+    let known = TEXTS.iter().find(|(part, _)| text.contains(part));
+    known.map_or(Reason::UnrecognizedDumpError, |(_, reason)| *reason)
+}
+
+/// Whether a dump was refused because it asks for purged transactions.
+pub(super) fn is_purged(failure: &Failure) -> bool {
+    matches!(failure, Failure::Halt(halt) if halt.reason == Reason::DataGap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classify(code: u16, text: &str) -> Failure {
+        ServerError { code, text: text.to_owned() }.failure()
+    }
+
+    fn reason(failure: Failure) -> Option<Reason> {
+        match failure {
+            Failure::Halt(halt) => Some(halt.reason),
+            Failure::Retry { .. } => None,
+        }
+    }
+
+    #[test]
+    fn every_known_1236_text_has_its_reason() {
+        let cases = [
+            (
+                "Cannot replicate because the source purged required binary logs. Replicate the missing \
+                 transactions from elsewhere, or provision a new replica from backup. Consider increasing the \
+                 source's binary log expiration period. The GTID set sent by the replica is '', and the missing \
+                 transactions are '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-3'",
+                Reason::DataGap,
+            ),
+            (
+                "Cannot replicate because the master purged required binary logs. Replicate the missing \
+                 transactions from elsewhere, or provision a new slave from backup.",
+                Reason::DataGap,
+            ),
+            (
+                "A replica with the same server_uuid/server_id as this replica has connected to the source; the \
+                 first event 'binlog.000001' at 4, the last event read from './binlog.000002' at 126, the last \
+                 byte read from './binlog.000002' at 126.",
+                Reason::ServerIdConflict,
+            ),
+            (
+                "A slave with the same server_uuid/server_id as this slave has connected to the master",
+                Reason::ServerIdConflict,
+            ),
+            (
+                "Replica has more GTIDs than the source has, using the source's SERVER_UUID. This may indicate \
+                 that the the last binary log file was truncated or lost, e.g., after a power failure when \
+                 sync_binlog != 1.",
+                Reason::SourceIdentityMismatch,
+            ),
+            (
+                "Slave has more GTIDs than the master has, using the master's SERVER_UUID.",
+                Reason::SourceIdentityMismatch,
+            ),
+            (
+                "Replica can not handle replication events with the checksum that source is configured to log",
+                Reason::DumpChecksumRefused,
+            ),
+            (
+                "Cannot replicate anonymous transaction when AUTO_POSITION = 1, at file ./binlog.000002, \
+                 position 158.",
+                Reason::AnonymousGtid,
+            ),
+            (
+                "The replication sender thread cannot start in AUTO_POSITION mode: this server has GTID_MODE = \
+                 ON_PERMISSIVE instead of ON.",
+                Reason::SourcePreflight,
+            ),
+            ("Binary log is not open", Reason::SourcePreflight),
+            ("Misconfigured source - source server_id is 0", Reason::SourcePreflight),
+            ("could not find next log", Reason::UnrecognizedDumpError),
+            ("I/O error reading log event", Reason::UnrecognizedDumpError),
+            (
+                "log event entry exceeded max_allowed_packet; Increase max_allowed_packet on source",
+                Reason::UnrecognizedDumpError,
+            ),
+            ("a text of a later release", Reason::UnrecognizedDumpError),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(reason(classify(1236, text)), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_servers_text_reaches_the_operator() {
+        let Failure::Halt(halt) = classify(1236, "could not find next log") else { panic!("a halt") };
+        assert_eq!(halt.detail, "the source says: ERROR 1236: could not find next log");
+    }
+
+    #[test]
+    fn other_codes() {
+        let denied = "Access denied; you need (at least one of) the REPLICATION SLAVE privilege(s) for this \
+                      operation";
+        assert_eq!(reason(classify(1227, denied)), Some(Reason::SourcePreflight));
+        assert_eq!(reason(classify(1773, "Malformed GTID set encoding.")), Some(Reason::Internal));
+        assert_eq!(reason(classify(1045, "Access denied for user 'u'@'h'")), None);
+        assert_eq!(reason(classify(1053, "Server shutdown in progress")), None);
+        assert_eq!(reason(classify(9999, "?")), Some(Reason::UnrecognizedDumpError));
+    }
+
+    #[test]
+    fn packets_with_and_without_sql_state() {
+        let with = ServerError::parse(b"\xff\xd4\x04#HY000Binary log\nis not open").unwrap();
+        assert_eq!(with, ServerError { code: 1236, text: "Binary log is not open".to_owned() });
+        let without = ServerError::parse(b"\xff\x10\x04Too many connections").unwrap();
+        assert_eq!((without.code, without.text.as_str()), (1040, "Too many connections"));
+        assert_eq!(ServerError::parse(b"\xff\x10"), None);
+        assert_eq!(ServerError::parse(b"\x00"), None);
+    }
+}
