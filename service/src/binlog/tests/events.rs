@@ -456,7 +456,10 @@ fn what_the_fold_refuses_is_still_recognised() {
     let kinds: Vec<_> = fixtures::parsed("unsupported")
         .into_iter()
         .filter_map(|event| match event {
-            Event::PartialUpdateRows => Some(event_type::PARTIAL_UPDATE_ROWS),
+            Event::PartialUpdateRows(head) => {
+                assert_eq!(head.flags & RowsEvent::STMT_END, RowsEvent::STMT_END);
+                Some(event_type::PARTIAL_UPDATE_ROWS)
+            }
             Event::StatementPart(code) => Some(code),
             _ => None,
         })
