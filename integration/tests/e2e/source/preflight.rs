@@ -148,7 +148,11 @@ fn privileges_directly_by_role_and_missing() {
         let include = [table.as_str()];
         let globals =
             BTreeSet::from(["source.privilege.replication_slave", "source.privilege.replication_client"]);
-        let lacking = BTreeSet::from(["source.privilege.backup_admin", "source.privilege.xa_recover_admin"]);
+        let lacking = BTreeSet::from([
+            "source.privilege.backup_admin",
+            "source.privilege.metadata_locks",
+            "source.privilege.xa_recover_admin",
+        ]);
 
         // Without any privilege the table is not even seen.
         let none = findings(&login(&base, "pf_none"), &include).await?;
