@@ -16,7 +16,7 @@ use super::table_state::{TablePhase, TableState};
 use super::tables::Tables;
 use super::transaction::{Cause, FencedTransaction, OpError, Origin};
 use super::writer::Writer;
-use crate::fold::unit::{Fingerprint, RowsChange, SchemaChange, Transaction, Unit};
+use crate::fold::unit::{Fingerprint, RowsKind, SchemaChange, Transaction, Unit};
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::filter::Filter;
@@ -39,8 +39,8 @@ pub struct Applier {
 pub struct Progress {
     /// Units committed, filtered and empty ones among them.
     pub units: usize,
-    /// Rows written per table.
-    pub rows: HashMap<TableName, u64>,
+    /// Rows written per table and kind of change.
+    pub rows: HashMap<(TableName, RowsKind), u64>,
     /// Commit time on the source of the last unit, in microseconds since 1970.
     pub commit_micros: Option<u64>,
     /// Tables that show one state of the source from now on.
@@ -146,7 +146,7 @@ impl Applier {
 
     /// One attempt at one Postgres transaction.
     async fn apply_batch(&mut self, units: &[Unit], progress: &mut Progress) -> Result<(), Stop> {
-        let position = advanced(&self.position, units.iter().map(identity));
+        let position = advanced(&self.position, units.iter().map(|unit| (unit.gtid(), unit.fingerprint())));
         let streaming = self.tables.converged(&position.processed);
         let batch = Batch { streaming: &streaming, ..self.writer.batch(&position) };
         let mut counts = HashMap::new();
@@ -172,9 +172,9 @@ impl Applier {
             return Err(self.stop(interrupt, units));
         }
         self.tables.mark_streaming(&streaming);
-        for (table, rows) in counts {
+        for ((table, kind), rows) in counts {
             if let Some(table) = self.tables.get(table) {
-                *progress.rows.entry(table.state.name().clone()).or_default() += rows;
+                *progress.rows.entry((table.state.name().clone(), kind)).or_default() += rows;
             }
         }
         self.committed(position, streaming, units.len(), progress);
@@ -264,8 +264,7 @@ impl Applier {
             Interrupt::Op(error) => match error.origin {
                 Origin::Control(_) => Stop { unit: None, failure: error.into_failure() },
                 Origin::Row { unit, table } => {
-                    let (gtid, table) =
-                        (units.get(unit).map(|unit| identity(unit).0), self.tables.get(table));
+                    let (gtid, table) = (units.get(unit).map(Unit::gtid), self.tables.get(table));
                     let failure =
                         row_failure(&error, table.is_some_and(|table| table.state.model.key.is_empty()));
                     let failure = on_row(failure, gtid, table.map(|table| table.state.name()));
@@ -317,7 +316,7 @@ async fn write_transaction(
     rows: &mut RowWriter,
     transaction: &Transaction,
     place: Place<'_>,
-    counts: &mut HashMap<usize, u64>,
+    counts: &mut HashMap<(usize, RowsKind), u64>,
 ) -> Result<(), Interrupt> {
     for change in &transaction.changes {
         let found = tables.find(&change.map.database, &change.map.table);
@@ -337,23 +336,13 @@ async fn write_transaction(
         }
         let writing = table.writing().map_err(|halt| interrupt(halt.into()))?;
         let origin = Origin::Row { unit: place.unit, table: index };
-        let written = write_rows(tx, rows, &writing, change, origin).await;
-        *counts.entry(index).or_default() += written.map_err(|error| match error {
+        let written = rows.write(tx, &writing, change, origin).await;
+        *counts.entry((index, change.kind)).or_default() += written.map_err(|error| match error {
             RowError::Halt(halt) => interrupt(halt.into()),
             RowError::Op(error) => Interrupt::Op(error),
         })?;
     }
     Ok(())
-}
-
-async fn write_rows(
-    tx: &mut FencedTransaction<'_>,
-    rows: &mut RowWriter,
-    writing: &super::tables::Writing<'_>,
-    change: &RowsChange,
-    origin: Origin,
-) -> Result<u64, RowError> {
-    rows.write(tx, writing, change, origin).await
 }
 
 fn unknown_table() -> Failure {
@@ -390,13 +379,6 @@ fn on_row(failure: Failure, gtid: Option<&Gtid>, table: Option<&TableName>) -> F
 
 fn at(failure: Failure, change: &SchemaChange) -> Failure {
     on_row(failure, Some(&change.gtid), change.statement.tables.first())
-}
-
-const fn identity(unit: &Unit) -> (&Gtid, &Fingerprint) {
-    match unit {
-        Unit::Transaction(transaction) => (&transaction.gtid, &transaction.fingerprint),
-        Unit::SchemaChange(change) => (&change.gtid, &change.fingerprint),
-    }
 }
 
 /// The position after units with these identities.
