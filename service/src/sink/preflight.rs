@@ -218,6 +218,15 @@ async fn check_database(
     Ok(())
 }
 
+/// A list of privileges in one call would be satisfied by any of them. Without USAGE of the schema,
+/// which is a finding of its own, none can be used.
+const MAY_READ_AND_WRITE: &str = "\
+    SELECT has_schema_privilege(n.oid, 'USAGE') \
+        AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') \
+        AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE') \
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+    WHERE n.nspname = $1::text AND c.relname = $2::text";
+
 /// What a table that exists already needs, unless its name alone rules it out: models are checked
 /// for that where they are made.
 async fn check_table(
@@ -236,9 +245,7 @@ async fn check_table(
             format!("DROP TABLE {table}, and let Tidegate create it; or alter it as described"),
         ));
     }
-    let privileges: bool =
-        scalar(client, "SELECT has_table_privilege($1::text, 'SELECT, INSERT, UPDATE, DELETE')", &[&table])
-            .await?;
+    let privileges: bool = scalar(client, MAY_READ_AND_WRITE, &[&model.name.database, &model.name.table]).await?;
     if !privileges {
         findings.push(Finding::error(
             "target.table_privilege",
