@@ -25,7 +25,7 @@ const TABLES: &str = "
     CREATE TABLE pair (name VARCHAR(40) NOT NULL, part INT NOT NULL, n INT NOT NULL, note VARCHAR(60), PRIMARY KEY (name, part));
     CREATE TABLE wide (id BIGINT UNSIGNED PRIMARY KEY, n INT NOT NULL, amount DECIMAL(20,4), at DATETIME(6));
     CREATE TABLE uuids (id BINARY(16) PRIMARY KEY, n INT NOT NULL, note TEXT);
-    CREATE TABLE keyless (writer INT NOT NULL, step INT NOT NULL, n INT NOT NULL)";
+    CREATE TABLE keyless (writer INT NOT NULL, step INT NOT NULL, n INT NOT NULL, KEY (writer, step))";
 
 fn fill() -> String {
     format!(
