@@ -51,7 +51,8 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     publish_tables(context, &writer.load_tables().await?);
     copy(context, &mut writer, progress).await?;
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
-    let states: Vec<TableState> = writer.load_tables().await?;
+    mark_converged(&mut writer).await?;
+    let states = writer.load_tables().await?;
     let active: Vec<TableState> =
         states.into_iter().filter(|table| table.phase != TablePhase::Detached).collect();
     catalog::verify(writer.client(), &active).await?;
@@ -99,6 +100,17 @@ async fn detach_excluded(context: &Context, writer: &mut Writer) -> Result<(), F
         table.phase = TablePhase::Detached;
     }
     if leaving.is_empty() { Ok(()) } else { writer.save_tables(&leaving).await }
+}
+
+/// Tables that need no transaction beyond the position: nothing in the stream would tell so.
+async fn mark_converged(writer: &mut Writer) -> Result<(), Failure> {
+    let Some(position) = writer.checkpoint().position.clone() else { return Ok(()) };
+    let mut tables = writer.load_tables().await?;
+    tables.retain(|table| table.has_converged(&position.processed));
+    for table in &mut tables {
+        table.phase = TablePhase::Streaming;
+    }
+    if tables.is_empty() { Ok(()) } else { writer.save_tables(&tables).await }
 }
 
 async fn copy(context: &Context, writer: &mut Writer, progress: &mut Progress) -> Result<(), Failure> {
