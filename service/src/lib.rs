@@ -17,11 +17,13 @@
 
 pub mod admin;
 pub mod binlog;
+pub mod cli;
 pub mod config;
 pub mod convert;
 pub mod fold;
 pub mod gtid;
 pub mod halt;
+pub mod pipeline;
 pub mod preflight;
 pub mod schema;
 pub mod shutdown;

@@ -1,1 +1,5 @@
-fn main() {}
+//! The `tidegate` binary.
+
+fn main() -> std::process::ExitCode {
+    tidegate::cli::main()
+}

@@ -132,12 +132,14 @@ impl StatusHandle {
         self.facts().standby = standby;
     }
 
-    /// A cycle failed and is started over. `message` is redacted.
+    /// A cycle failed and is started over. `message` is redacted. With the cycle ends the asking of
+    /// the source, so what it last said no longer counts.
     pub fn retrying(&self, side: Side, message: &str) {
         metrics::retried(side);
         let mut facts = self.facts();
         facts.state = State::Retrying;
         facts.halt = None;
+        facts.observation = None;
         facts.last_error = Some(ErrorReport {
             side: side.into(),
             message: message.to_owned(),
@@ -145,10 +147,11 @@ impl StatusHandle {
         });
     }
 
-    /// The pipeline stopped by itself.
+    /// The pipeline stopped by itself. What the source last said no longer counts.
     pub fn halt(&self, halt: &Halt) {
         let mut facts = self.facts();
         facts.state = State::Halted;
+        facts.observation = None;
         facts.halt = Some(HaltReport::new(halt, SystemTime::now()));
         facts.resume_requested = false;
     }

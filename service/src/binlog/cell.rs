@@ -4,16 +4,24 @@
 //! set protocol); the one consumer is [`crate::convert`]. Both producers yield the same `Cell`
 //! for the same stored value, JSON and DECIMAL excepted, which arrive in two encodings.
 
+use std::fmt;
+
 /// A calendar date as MySQL stores it: month and day may be zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Date {
     pub year: u16,
     pub month: u8,
     pub day: u8,
 }
 
-/// A borrowed column value.
-#[derive(Debug, Clone, Copy, PartialEq)]
+impl fmt::Debug for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Date")
+    }
+}
+
+/// A borrowed column value. Its `Debug` output names the variant and holds nothing of the value.
+#[derive(Clone, Copy, PartialEq)]
 pub enum Cell<'a> {
     Null,
     /// TINYINT to BIGINT, signed.
@@ -60,4 +68,29 @@ pub enum Cell<'a> {
     JsonBinary(&'a [u8]),
     /// JSON as utf8mb4 text, as in result sets.
     JsonText(&'a [u8]),
+}
+
+impl fmt::Debug for Cell<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Null => "Null",
+            Self::Int(_) => "Int",
+            Self::UInt(_) => "UInt",
+            Self::Float(_) => "Float",
+            Self::Double(_) => "Double",
+            Self::DecimalPacked { .. } => "DecimalPacked",
+            Self::DecimalText(_) => "DecimalText",
+            Self::Bytes(_) => "Bytes",
+            Self::Bit(_) => "Bit",
+            Self::Enum(_) => "Enum",
+            Self::Set(_) => "Set",
+            Self::Year(_) => "Year",
+            Self::Date(_) => "Date",
+            Self::DateTime { .. } => "DateTime",
+            Self::Timestamp { .. } => "Timestamp",
+            Self::Time(_) => "Time",
+            Self::JsonBinary(_) => "JsonBinary",
+            Self::JsonText(_) => "JsonText",
+        })
+    }
 }

@@ -8,14 +8,18 @@ use super::DecodeError;
 /// Bytes of a group of 0 to 9 digits.
 const GROUP_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 const DIGITS_PER_GROUP: usize = 9;
-/// Longest packed value: `DECIMAL(65, s)`.
-const PACKED_MAX: usize = 32;
+/// Most digits of a packed number. A column has at most 65; a number inside JSON has its integer
+/// part rounded up to whole groups and so fills the server's buffer of nine groups.
+const DIGITS_MAX: u8 = 81;
+/// More than the bytes of `DIGITS_MAX` digits at any scale.
+const PACKED_MAX: usize = 40;
 
-/// Bytes of a packed `DECIMAL(precision, scale)`; `None` unless 1 <= precision <= 65, scale <= 30 and scale <= precision.
+/// Bytes of a packed number of `precision` digits, `scale` of them behind the point; `None` if
+/// there is no such number.
 #[must_use]
 pub fn packed_length(precision: u8, scale: u8) -> Option<usize> {
     let integer = usize::from(precision.checked_sub(scale)?);
-    if !matches!((precision, scale), (1..=65, 0..=30)) {
+    if !matches!((precision, scale), (1..=DIGITS_MAX, 0..=30)) {
         return None;
     }
     let half = |digits: usize| digits / DIGITS_PER_GROUP * 4 + GROUP_BYTES[digits % DIGITS_PER_GROUP];

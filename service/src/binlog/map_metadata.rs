@@ -15,13 +15,16 @@ const WHAT: &str = "TABLE_MAP optional metadata";
 /// The collation id `binary`: BINARY, VARBINARY, BLOB and VECTOR.
 const BINARY: u32 = 63;
 
+/// Most labels of a column: the server's limit for ENUM.
+const LABELS_MAX: usize = 65_535;
+
 /// Per-column properties, handed out in column order.
 #[derive(Default)]
 pub(super) struct Metadata {
     /// One bit a column, highest bit first; `None`: all columns are visible.
     visible: Option<Vec<u8>>,
-    names: Vec<Option<String>>,
     key: Vec<usize>,
+    names: std::vec::IntoIter<String>,
     unsigned: std::vec::IntoIter<bool>,
     collations: std::vec::IntoIter<u32>,
     label_collations: std::vec::IntoIter<u32>,
@@ -99,7 +102,7 @@ impl Metadata {
         let names = fields.names.ok_or(TableMapError::NoColumnNames)?;
         Ok(Self {
             visible: fields.visibility.map(|bits| read_bits(bits, layouts.len())).transpose()?,
-            names: read_names(names, layouts.len())?,
+            names: read_names(names, layouts.len())?.into_iter(),
             key: fields.key.map(|key| read_key(key, layouts.len())).transpose()?.unwrap_or_default(),
             unsigned: read_signedness(fields.signedness, numeric)?.into_iter(),
             collations: read_collations(fields.charset, character)?.into_iter(),
@@ -109,9 +112,9 @@ impl Metadata {
         })
     }
 
-    /// The name of a column; each can be had once.
-    pub(super) fn name(&mut self, index: usize) -> Result<String, DecodeError> {
-        self.names.get_mut(index).and_then(Option::take).ok_or_else(missing)
+    /// The name of the next column.
+    pub(super) fn name(&mut self) -> Result<String, DecodeError> {
+        self.names.next().ok_or_else(missing)
     }
 
     pub(super) fn is_visible(&self, index: usize) -> bool {
@@ -222,13 +225,13 @@ fn read_collations(charsets: Option<Charsets<'_>>, columns: usize) -> Result<Vec
     }
 }
 
-fn read_names(mut reader: Reader<'_>, columns: usize) -> Result<Vec<Option<String>>, DecodeError> {
+fn read_names(mut reader: Reader<'_>, columns: usize) -> Result<Vec<String>, DecodeError> {
     let mut names = Vec::with_capacity(columns);
     for _ in 0..columns {
         let length = reader.lenenc()?;
         let error = reader.error();
         let name = str::from_utf8(reader.take_u64(length)?).map_err(|_| error)?;
-        names.push(Some(name.to_owned()));
+        names.push(name.to_owned());
     }
     finished(&reader)?;
     Ok(names)
@@ -240,8 +243,7 @@ fn read_labels(reader: Option<Reader<'_>>, columns: usize) -> Result<Vec<Vec<Vec
     let mut all = Vec::with_capacity(columns);
     for _ in 0..columns {
         let error = reader.error();
-        // A label takes at least its length byte, so that the count can't exceed what is left.
-        let count = usize::try_from(reader.lenenc()?).ok().filter(|count| *count <= reader.remaining());
+        let count = usize::try_from(reader.lenenc()?).ok().filter(|count| *count <= LABELS_MAX);
         let mut labels = Vec::with_capacity(count.ok_or(error)?);
         for _ in 0..labels.capacity() {
             let length = reader.lenenc()?;

@@ -6,6 +6,7 @@
 pub mod cell;
 mod column_type;
 pub mod decimal;
+mod envelope;
 pub mod event;
 mod gtid_event;
 pub mod json;
@@ -15,6 +16,9 @@ mod query_event;
 mod reader;
 pub mod row_image;
 pub mod table_map;
+
+#[cfg(test)]
+mod tests;
 
 /// Why bytes could not be decoded. Holds positions and names of structures, never content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

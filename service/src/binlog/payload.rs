@@ -10,9 +10,8 @@ use bytes::buf::Reader;
 use bytes::{Buf, Bytes};
 use zstd::stream::read::Decoder;
 
-use super::event::{
-    Compression, EnvelopeError, HEADER_LENGTH, PayloadEvent, RawEvent, event_length, open_inner,
-};
+use super::envelope::{EnvelopeError, event_length, open_inner};
+use super::event::{Compression, HEADER_LENGTH, PayloadEvent, RawEvent};
 use crate::halt::{Halt, Reason};
 
 /// Largest zstd window accepted, as a power of two: 128 MB, the most that the server's highest

@@ -30,12 +30,8 @@ impl<'a> Reader<'a> {
         self.bytes.get(..end)
     }
 
-    pub(super) const fn remaining(&self) -> usize {
-        self.bytes.len() - self.position
-    }
-
     pub(super) const fn is_empty(&self) -> bool {
-        self.remaining() == 0
+        self.position == self.bytes.len()
     }
 
     /// An error at the present position.

@@ -153,7 +153,8 @@ impl TableMap {
         let table_id = reader.uint(6)?;
         reader.take(TABLE_ID_AND_FLAGS - 6)?;
         let (database, table) = (read_name(&mut reader)?.to_owned(), read_name(&mut reader)?.to_owned());
-        let count = reader.lenenc()?;
+        let error = reader.error();
+        let count = Some(reader.lenenc()?).filter(|count| matches!(count, 1..=COLUMNS_MAX)).ok_or(error)?;
         let types = reader.take_u64(count)?;
         let length = reader.lenenc()?;
         let layouts = column_type::read_all(types, reader.nested("TABLE_MAP column metadata", length)?)?;
@@ -162,7 +163,7 @@ impl TableMap {
         let mut columns = Vec::with_capacity(layouts.len());
         for (index, layout) in layouts.iter().enumerate() {
             columns.push(MapColumn {
-                name: metadata.name(index)?,
+                name: metadata.name()?,
                 encoding: metadata.encoding(layout)?,
                 nullable: nullable.get(index / 8).is_some_and(|bits| bits >> (index % 8) & 1 == 1),
                 visible: metadata.is_visible(index),
@@ -174,6 +175,9 @@ impl TableMap {
 
 /// Length of the fixed part: a 6-byte table id and 2 bytes of flags.
 const TABLE_ID_AND_FLAGS: usize = 8;
+
+/// Most columns of a table: the server's own limit (server source `sql/sql_const.h`, `MAX_FIELDS`).
+const COLUMNS_MAX: u64 = 4096;
 
 /// A name of the data dictionary: length, utf8mb3 characters, terminator.
 fn read_name<'a>(reader: &mut Reader<'a>) -> Result<&'a str, DecodeError> {

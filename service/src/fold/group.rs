@@ -324,10 +324,10 @@ pub(super) fn without_gtid(event: &Event, raw: &RawEvent) -> Halt {
             Ok(Statement::Commit) => {
                 (Reason::TerminatorWithoutTransaction, "COMMIT outside a transaction".to_owned())
             }
-            Ok(statement @ (Statement::Rollback | Statement::RollbackToSavepoint | Statement::Dml)) => {
-                return refusal(&statement, "");
+            Ok(statement) => {
+                let without_gtid = || Halt::new(Reason::QueryWithoutGtid, "a statement without a GTID");
+                return refused_anywhere(&statement).unwrap_or_else(without_gtid);
             }
-            Ok(_) => (Reason::QueryWithoutGtid, "a statement without a GTID".to_owned()),
         },
         Event::TransactionPayload(_) => {
             (Reason::BeginWithoutGtid, "a compressed transaction without a GTID".to_owned())
@@ -364,12 +364,17 @@ fn classify(event: &QueryEvent) -> Result<Statement, Halt> {
 
 /// The halt for a statement where the grammar has no place for it; `otherwise` says why.
 fn refusal(statement: &Statement, otherwise: &'static str) -> Halt {
+    refused_anywhere(statement).unwrap_or_else(|| shape(otherwise))
+}
+
+/// The halt for a statement that has no place anywhere.
+fn refused_anywhere(statement: &Statement) -> Option<Halt> {
     match statement {
         Statement::Rollback | Statement::RollbackToSavepoint => {
-            Halt::new(Reason::RollbackInStream, "the stream holds a ROLLBACK")
+            Some(Halt::new(Reason::RollbackInStream, "the stream holds a ROLLBACK"))
         }
-        Statement::Dml => statement_format("changes as a statement"),
-        _ => shape(otherwise),
+        Statement::Dml => Some(statement_format("changes as a statement")),
+        _ => None,
     }
 }
 

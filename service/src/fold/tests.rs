@@ -386,6 +386,7 @@ fn events_that_no_transaction_may_hold_are_refused() {
         (query("alter table other.t add x int"), Reason::UnsupportedTransactionShape),
         (query("create table other.x (a int) start transaction"), Reason::UnsupportedTransactionShape),
         (payload(&[begin(), xid()]), Reason::UnsupportedTransactionShape),
+        (payload(&[xid()]), Reason::UnsupportedTransactionShape),
         (query("ROLLBACK"), Reason::RollbackInStream),
         (query("ROLLBACK TO `s`"), Reason::RollbackInStream),
         (query("update other.t set a = 1"), Reason::StatementFormatDml),

@@ -73,7 +73,7 @@ pub struct Transaction {
 }
 
 /// What a rows event does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RowsKind {
     Write,
     Update,

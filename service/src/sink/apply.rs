@@ -16,7 +16,7 @@ use super::table_state::{TablePhase, TableState};
 use super::tables::Tables;
 use super::transaction::{Cause, FencedTransaction, OpError, Origin};
 use super::writer::Writer;
-use crate::fold::unit::{Fingerprint, RowsChange, SchemaChange, Transaction, Unit};
+use crate::fold::unit::{Fingerprint, RowsChange, RowsKind, SchemaChange, Transaction, Unit};
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::filter::Filter;
@@ -39,8 +39,8 @@ pub struct Applier {
 pub struct Progress {
     /// Units committed, filtered and empty ones among them.
     pub units: usize,
-    /// Rows written per table.
-    pub rows: HashMap<TableName, u64>,
+    /// Rows written, per table and what the source did to them.
+    pub rows: HashMap<(TableName, RowsKind), u64>,
     /// Commit time on the source of the last unit, in microseconds since 1970.
     pub commit_micros: Option<u64>,
     /// Tables that show one state of the source from now on.
@@ -172,9 +172,9 @@ impl Applier {
             return Err(self.stop(interrupt, units));
         }
         self.tables.mark_streaming(&streaming);
-        for (table, rows) in counts {
+        for ((table, kind), rows) in counts {
             if let Some(table) = self.tables.get(table) {
-                *progress.rows.entry(table.state.name().clone()).or_default() += rows;
+                *progress.rows.entry((table.state.name().clone(), kind)).or_default() += rows;
             }
         }
         self.committed(position, streaming, units.len(), progress);
@@ -317,7 +317,7 @@ async fn write_transaction(
     rows: &mut RowWriter,
     transaction: &Transaction,
     place: Place<'_>,
-    counts: &mut HashMap<usize, u64>,
+    counts: &mut HashMap<(usize, RowsKind), u64>,
 ) -> Result<(), Interrupt> {
     for change in &transaction.changes {
         let found = tables.find(&change.map.database, &change.map.table);
@@ -338,7 +338,7 @@ async fn write_transaction(
         let writing = table.writing().map_err(|halt| interrupt(halt.into()))?;
         let origin = Origin::Row { unit: place.unit, table: index };
         let written = write_rows(tx, rows, &writing, change, origin).await;
-        *counts.entry(index).or_default() += written.map_err(|error| match error {
+        *counts.entry((index, change.kind)).or_default() += written.map_err(|error| match error {
             RowError::Halt(halt) => interrupt(halt.into()),
             RowError::Op(error) => Interrupt::Op(error),
         })?;

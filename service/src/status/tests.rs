@@ -86,6 +86,20 @@ fn a_stale_answer_is_no_answer_and_a_fresh_one_ages() {
 }
 
 #[test]
+fn a_pipeline_that_does_not_run_is_not_without_lag() {
+    let stops: [fn(&StatusHandle); 2] =
+        [|s| s.retrying(Side::Target, "refused"), |s| s.halt(&Halt::new(Reason::DataGap, ""))];
+    for stop in stops {
+        let status = status();
+        status.checkpoint_loaded(&set("1-5"), None);
+        status.source_observed(set("1-5"), 1_000_000);
+        assert_eq!(status.report().lag_ms, Some(0));
+        stop(&status);
+        assert_eq!((status.report().lag_ms, status.report().source_gtid_set), (None, None));
+    }
+}
+
+#[test]
 fn a_halt_is_unhealthy_until_it_is_left() {
     let status = status();
     status.enter(State::Streaming);

@@ -28,8 +28,18 @@ fn events_of_any_size_arrive_whole() {
         let start = executed(mysql).await?;
         // One more byte for the packet's status.
         let edge = |frames: usize| frames * FRAME_MAX - ROW_OVERHEAD - 1;
-        let lengths =
-            [edge(1) - 1, edge(1), edge(1) + 1, edge(2) - 1, edge(2), edge(2) + 1, 60_000_000, 0, 5000, 40_000];
+        let lengths = [
+            edge(1) - 1,
+            edge(1),
+            edge(1) + 1,
+            edge(2) - 1,
+            edge(2),
+            edge(2) + 1,
+            60_000_000,
+            0,
+            5000,
+            40_000,
+        ];
         let mut session = fixture.source_session().await?;
         for (id, length) in lengths.iter().enumerate() {
             session.exec(&format!("INSERT INTO big VALUES ({id}, REPEAT('x', {length}))")).await?;
@@ -258,7 +268,10 @@ fn checksums_are_followed_when_they_are_switched() {
         let values = ["crc32", "without", "crc32 again"];
         for (value, algorithm) in values.iter().zip(["CRC32", "NONE", "CRC32"]) {
             mysql
-                .exec("t", &format!("SET GLOBAL binlog_checksum = {algorithm}; INSERT INTO a VALUES ('{value}')"))
+                .exec(
+                    "t",
+                    &format!("SET GLOBAL binlog_checksum = {algorithm}; INSERT INTO a VALUES ('{value}')"),
+                )
                 .await?;
         }
         // Live, and from the head of the files.

@@ -26,7 +26,8 @@ fn login(config: &SourceConfig, user: &str, password: &str, mode: TlsMode) -> So
 
 /// The failure of either kind of connection, which have to agree.
 async fn refused(config: &SourceConfig) -> Result<Failure> {
-    let dump = Dump::open(config, &replica_uuid(), &GtidSet::new()).await.err().context("the dump was let in")?;
+    let dump =
+        Dump::open(config, &replica_uuid(), &GtidSet::new()).await.err().context("the dump was let in")?;
     let sql = connect(config).await.err().context("the SQL connection was let in")?;
     ensure!(reason(&dump) == reason(&sql), "{dump} / {sql}");
     Ok(dump)

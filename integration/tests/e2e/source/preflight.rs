@@ -106,8 +106,11 @@ fn every_setting_at_once() {
 fn no_binlog_and_no_server_id() {
     run(async {
         let mysql =
-            MySql::start_new(&["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--skip-log-bin"]).await?;
-        mysql.exec("", "SET GLOBAL server_id = 0; CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY)").await?;
+            MySql::start_new(&["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--skip-log-bin"])
+                .await?;
+        mysql
+            .exec("", "SET GLOBAL server_id = 0; CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY)")
+            .await?;
         let found = errors(&findings(&config(&mysql), &["t.*"]).await?);
         for name in ["source.log_bin", "source.server_id", "source.gtid_mode"] {
             ensure!(found.contains(name), "{name} is missing in {found:?}");
@@ -143,8 +146,13 @@ fn privileges_directly_by_role_and_missing() {
         let base = config(mysql);
         let table = format!("{database}.a");
         let include = [table.as_str()];
-        let globals = BTreeSet::from(["source.privilege.replication_slave", "source.privilege.replication_client"]);
-        let lacking = BTreeSet::from(["source.privilege.backup_admin", "source.privilege.xa_recover_admin"]);
+        let globals =
+            BTreeSet::from(["source.privilege.replication_slave", "source.privilege.replication_client"]);
+        let lacking = BTreeSet::from([
+            "source.privilege.backup_admin",
+            "source.privilege.metadata_locks",
+            "source.privilege.xa_recover_admin",
+        ]);
 
         // Without any privilege the table is not even seen.
         let none = findings(&login(&base, "pf_none"), &include).await?;
@@ -205,7 +213,8 @@ fn tables_that_can_not_be_replicated_are_named() {
         ensure!(of("source.prepared_xa").starts_with("1 XA"), "{found:?}");
         // This server logs the rows that cascades change.
         ensure!(of("source.table.cascade").is_empty(), "{found:?}");
-        let expected = BTreeSet::from(["source.tables.include", "source.table.column", "source.table.engine"]);
+        let expected =
+            BTreeSet::from(["source.tables.include", "source.table.column", "source.table.engine"]);
         ensure!(errors(&found) == expected, "{found:?}");
         Ok(())
     });

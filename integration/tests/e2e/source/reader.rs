@@ -80,12 +80,21 @@ const KEYS: &[(&str, &str)] = &[
     ("BIT(64)", "(0), (1), (0x8000000000000000), (0xFFFFFFFFFFFFFFFF)"),
     ("YEAR", "(0), (1901), (1970), (2000), (2155)"),
     ("DATE", "('0000-00-00'), ('2024-00-00'), ('2024-01-00'), ('2024-02-29'), ('9999-12-31')"),
-    ("DATETIME(6)", "('0000-00-00'), ('2024-01-01 00:00:00.000001'), ('2024-01-01 00:00:00.000002'), ('9999-12-31 23:59:59')"),
-    ("TIMESTAMP(6) DEFAULT 0", "('0000-00-00'), ('1970-01-01 00:00:01'), ('2024-03-31 02:30:00.000001'), ('2038-01-19 03:14:07')"),
+    (
+        "DATETIME(6)",
+        "('0000-00-00'), ('2024-01-01 00:00:00.000001'), ('2024-01-01 00:00:00.000002'), ('9999-12-31 23:59:59')",
+    ),
+    (
+        "TIMESTAMP(6) DEFAULT 0",
+        "('0000-00-00'), ('1970-01-01 00:00:01'), ('2024-03-31 02:30:00.000001'), ('2038-01-19 03:14:07')",
+    ),
     ("TIME(3)", "('-838:59:59'), ('-00:00:00.001'), ('00:00:00'), ('00:00:00.001'), ('838:59:59')"),
     ("ENUM('z','b','a')", "(0), (1), (2), (3)"),
     ("SET('z','b','a')", "(0), (1), (2), (3), (7)"),
-    ("VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci", "(''), ('a'), ('Äb'), ('az'), ('ß'), ('z'), ('😀'), (''''), ('\\\\')"),
+    (
+        "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci",
+        "(''), ('a'), ('Äb'), ('az'), ('ß'), ('z'), ('😀'), (''''), ('\\\\')",
+    ),
     ("VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "(''), ('A'), ('a'), ('a b'), ('Ä'), ('😀')"),
     ("VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_german2_ci", "('a'), ('ä'), ('az'), ('ae0'), ('z')"),
     ("CHAR(5) CHARACTER SET latin1", "(''), ('a'), ('é'), ('zz')"),
@@ -116,7 +125,8 @@ fn chunks_of_every_key_type_are_the_table() {
             let whole = read_whole(&mut conn, &model).await?;
             ensure!(whole.len() == values.split("), (").count(), "{kind}: {whole:?}");
             for rows in 1..=3 {
-                let mut chunks = read_chunks(&mut conn, &model, rows).await.with_context(|| kind.to_owned())?;
+                let mut chunks =
+                    read_chunks(&mut conn, &model, rows).await.with_context(|| kind.to_owned())?;
                 chunks.sort();
                 ensure!(chunks == whole, "{kind} by {rows}:\n{chunks:?}\n{whole:?}");
             }
@@ -274,12 +284,18 @@ fn definitions_agree_with_the_servers_own_table_maps() {
         let tables = [
             ("primary_reversed", "a INT, b INT, PRIMARY KEY (b, a)"),
             ("primary_prefix", "a INT, b TEXT, PRIMARY KEY (b(5), a)"),
-            ("unique_second", "a INT NOT NULL, b INT NOT NULL, c INT, UNIQUE z (c), UNIQUE y (b), UNIQUE x (a)"),
+            (
+                "unique_second",
+                "a INT NOT NULL, b INT NOT NULL, c INT, UNIQUE z (c), UNIQUE y (b), UNIQUE x (a)",
+            ),
             ("unique_prefix", "a VARCHAR(9) NOT NULL, b INT NOT NULL, UNIQUE (a(2)), UNIQUE (b)"),
             ("unique_expression", "a INT NOT NULL, b INT NOT NULL, UNIQUE ((a + 1)), UNIQUE (b)"),
             ("unique_twice", "a INT NOT NULL, b INT NOT NULL, UNIQUE p (b, a), UNIQUE q (a, b)"),
             ("unique_partly_null", "a INT NOT NULL, b INT, UNIQUE (a, b)"),
-            ("with_generated", "a INT PRIMARY KEY, b INT AS (a) VIRTUAL, c INT AS (a) STORED, d INT DEFAULT (a), KEY ((a * 2))"),
+            (
+                "with_generated",
+                "a INT PRIMARY KEY, b INT AS (a) VIRTUAL, c INT AS (a) STORED, d INT DEFAULT (a), KEY ((a * 2))",
+            ),
             ("keyless", "a INT, KEY (a)"),
         ];
         let mut conn = connect(&config(mysql)).await?;
@@ -288,7 +304,9 @@ fn definitions_agree_with_the_servers_own_table_maps() {
         // Columns without a default take the one of their type.
         session.exec("SET sql_mode = ''").await?;
         for (table, columns) in tables {
-            session.exec(&format!("CREATE TABLE {table} ({columns}); INSERT INTO {table} (a) VALUES (1)")).await?;
+            session
+                .exec(&format!("CREATE TABLE {table} ({columns}); INSERT INTO {table} (a) VALUES (1)"))
+                .await?;
             let model = model(&mut conn, &name(&fixture, table)).await?;
             rows_of_event(&mut dump, &model).await.with_context(|| table.to_owned())?;
         }
@@ -337,7 +355,9 @@ fn ddl_under_the_view_is_noticed() {
             ("d", "ALTER TABLE d RENAME COLUMN v TO w"),
         ] {
             fixture
-                .source(&format!("CREATE TABLE {table} (id INT PRIMARY KEY, v INT); INSERT INTO {table} VALUES (1, 1)"))
+                .source(&format!(
+                    "CREATE TABLE {table} (id INT PRIMARY KEY, v INT); INSERT INTO {table} VALUES (1, 1)"
+                ))
                 .await?;
             let model = model(&mut conn, &name(&fixture, table)).await?;
             conn.query_drop("START TRANSACTION WITH CONSISTENT SNAPSHOT").await?;

@@ -19,7 +19,9 @@ fn purged_ahead_and_refilled() {
     run(async {
         let mysql = MySql::start_new(&[]).await?;
         let uuid = server_uuid(&mysql).await?;
-        mysql.exec("", "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY); INSERT INTO t.a VALUES (1)").await?;
+        mysql
+            .exec("", "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY); INSERT INTO t.a VALUES (1)")
+            .await?;
         let set = executed(&mysql).await?;
         let last = set.last_of(&uuid).context("a last transaction")?;
         let before = fingerprint_of(&config(&mysql), &replica_uuid(), &set, &last).await?.context("found")?;
@@ -55,7 +57,9 @@ fn purged_ahead_and_refilled() {
 fn gtids_switched_off_and_anonymous_transactions() {
     run(async {
         let mysql = MySql::start_new(&[]).await?;
-        mysql.exec("", "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY); INSERT INTO t.a VALUES (1)").await?;
+        mysql
+            .exec("", "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY); INSERT INTO t.a VALUES (1)")
+            .await?;
         let set = executed(&mysql).await?;
         let uuid = server_uuid(&mysql).await?;
         mysql.exec("", "SET GLOBAL gtid_mode = ON_PERMISSIVE").await?;
@@ -73,7 +77,8 @@ fn gtids_switched_off_and_anonymous_transactions() {
 fn a_source_without_binlog() {
     run(async {
         let mysql =
-            MySql::start_new(&["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--skip-log-bin"]).await?;
+            MySql::start_new(&["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--skip-log-bin"])
+                .await?;
         let failure = refusal(&config(&mysql), &GtidSet::new()).await?;
         ensure!(reason(&failure) == Some(Reason::SourcePreflight), "{failure}");
         Ok(())

@@ -94,6 +94,8 @@ fn spellings_of_one_verb() {
         "alter table t add exchange int, add constraint c check (rename_ > 0)",
         "alter table t partition by range(id) (partition p0 values less than(10))",
         "alter table t drop partition p0, exchange",
+        "alter table t order by exchange partition by hash(id)",
+        "alter table t add check (rename to x)",
     ] {
         reads(text, "alter_table app.t");
     }
@@ -144,6 +146,7 @@ fn create_table() {
     reads("create table t (a int) partition by list(a) (partition p values in (1))", "create_table app.t");
     reads("create table t (f int, key (f)) -- select\n", "create_table app.t");
     reads("create table select_t (values_row int)", "create_table app.select_t");
+    reads("create table t (a int references b.table (id))", "create_table app.t");
     refuses("create table", "CREATE");
     refuses("create table t (a int); drop table u", "CREATE");
     refuses("create table t (a enum('x)", "CREATE");
@@ -312,6 +315,7 @@ fn what_is_not_known_is_refused_by_verb_only() {
 fn a_plain_comment_is_not_opened() {
     refuses("/* !50000 drop table t */", "empty");
     reads("/*+ hint */ drop table t", "drop_table app.t");
+    refuses("/*!500 drop table t */", "unknown");
     // After the version's digits everything counts.
     reads("/*!50000drop*/ table t", "drop_table app.t");
 }

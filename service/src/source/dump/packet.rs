@@ -104,9 +104,11 @@ impl Frames {
         if length >= SPLIT_MIN {
             return self.buffer.split_to(length).freeze();
         }
-        let packet = Bytes::copy_from_slice(&self.buffer[..length]);
+        // With capacity to spare, the handle can be shortened at its end without a second one.
+        let mut packet = Vec::with_capacity(length + 1);
+        packet.extend_from_slice(&self.buffer[..length]);
         self.buffer.advance(length);
-        packet
+        packet.into()
     }
 
     /// Payload length and number of the frame at the head of the buffer.

@@ -176,6 +176,14 @@ pub(super) fn check(grants: &Grants, tables: &[TableFacts]) -> Vec<Finding> {
         let fix = format!("GRANT BACKUP_ADMIN ON *.* TO {};", grants.account);
         findings.push(Finding::warning("source.privilege.backup_admin", problem, reason, fix));
     }
+    if !grants.has_on_table("SELECT", "performance_schema", "metadata_locks") {
+        findings.push(Finding::warning(
+            "source.privilege.metadata_locks",
+            "the account lacks SELECT on performance_schema.metadata_locks",
+            "without it a statement that waits for a table's copy is not seen, and writers wait behind it",
+            format!("GRANT SELECT ON performance_schema.metadata_locks TO {};", grants.account),
+        ));
+    }
     findings
 }
 

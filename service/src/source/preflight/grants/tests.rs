@@ -14,19 +14,25 @@ fn names(grants: &Grants, tables: &[TableFacts]) -> Vec<&'static str> {
 }
 
 const GLOBAL: &str = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `repl`@`%`";
+const LOCKS: &str = "GRANT SELECT ON `performance_schema`.`metadata_locks` TO `repl`@`%`";
 const BACKUP: &str = "GRANT BACKUP_ADMIN,XA_RECOVER_ADMIN ON *.* TO `repl`@`%`";
 
 #[test]
 fn what_is_granted_is_not_missed() {
     let tables = [table("app", "t")];
-    let enough =
-        grants(&[GLOBAL, BACKUP, "GRANT SELECT, LOCK TABLES ON `app`.* TO `repl`@`%` WITH GRANT OPTION"]);
+    let enough = grants(&[
+        GLOBAL,
+        BACKUP,
+        LOCKS,
+        "GRANT SELECT, LOCK TABLES ON `app`.* TO `repl`@`%` WITH GRANT OPTION",
+    ]);
     assert_eq!(names(&enough, &tables), [""; 0]);
     let all = grants(&["GRANT ALL PRIVILEGES ON *.* TO `repl`@`%` WITH GRANT OPTION"]);
     assert_eq!(names(&all, &tables), [""; 0]);
     let by_table = grants(&[
         GLOBAL,
         BACKUP,
+        LOCKS,
         "GRANT LOCK TABLES ON `app`.* TO `repl`@`%`",
         "GRANT INSERT, SELECT, UPDATE (`a`, `b`) ON `app`.`t` TO `repl`@`%`",
     ]);
@@ -44,6 +50,7 @@ fn every_missing_privilege_is_reported_at_once() {
             "source.privilege.select",
             "source.privilege.lock_tables",
             "source.privilege.backup_admin",
+            "source.privilege.metadata_locks",
         ]
     );
     let fix = &check(&none, &[table("app", "t"), table("log", "u")])[2].fix;
@@ -55,6 +62,7 @@ fn privileges_on_columns_routines_and_roles_are_not_privileges_on_the_table() {
     let grants = grants(&[
         GLOBAL,
         BACKUP,
+        LOCKS,
         "GRANT SELECT (`a`, `b ON c`), LOCK TABLES ON `app`.`t` TO `repl`@`%`",
         "GRANT SELECT ON PROCEDURE `app`.`t` TO `repl`@`%`",
         "GRANT `SELECT ON`@`%`,`r`@`%` TO `repl`@`%`",
@@ -72,6 +80,7 @@ fn partial_revokes_take_away() {
     let lines = [
         GLOBAL.to_owned(),
         BACKUP.to_owned(),
+        LOCKS.to_owned(),
         "GRANT SELECT, LOCK TABLES ON *.* TO `repl`@`%`".to_owned(),
         "REVOKE SELECT ON `app`.* FROM `repl`@`%`".to_owned(),
     ];

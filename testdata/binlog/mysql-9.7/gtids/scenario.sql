@@ -1,0 +1,14 @@
+CREATE TABLE t (id INT PRIMARY KEY);
+SET gtid_next = 'AUTOMATIC:first_tag';
+INSERT INTO t VALUES (1);
+SET gtid_next = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaff:other:9223372036854775806';
+INSERT INTO t VALUES (2);
+SET gtid_next = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaff:1000';
+INSERT INTO t VALUES (3);
+SET gtid_next = AUTOMATIC, original_commit_timestamp = 1500000000000001;
+INSERT INTO t VALUES (4);
+SET gtid_next = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaff:other:77', original_commit_timestamp = 1500000000000001;
+INSERT INTO t VALUES (5);
+SET gtid_next = AUTOMATIC;
+FLUSH BINARY LOGS;
+SELECT id FROM t ORDER BY id;

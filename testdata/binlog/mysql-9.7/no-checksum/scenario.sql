@@ -1,0 +1,7 @@
+CREATE TABLE t (id INT PRIMARY KEY);
+SET GLOBAL binlog_checksum = NONE;
+INSERT INTO t VALUES (1);
+SELECT id FROM t;
+SET GLOBAL binlog_checksum = CRC32;
+INSERT INTO t VALUES (2);
+SELECT id FROM t WHERE id = 2;

@@ -1,0 +1,12 @@
+CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(1000));
+SET SESSION binlog_transaction_compression = ON;
+BEGIN;
+INSERT INTO t WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 200) SELECT i, REPEAT(CHAR(97 + i % 26), 900) FROM n;
+UPDATE t SET a = 'x' WHERE id = 1;
+DELETE FROM t WHERE id > 199;
+COMMIT;
+XA START 'compressed';
+INSERT INTO t VALUES (1000, REPEAT('y', 1000));
+XA END 'compressed';
+XA PREPARE 'compressed';
+XA COMMIT 'compressed';

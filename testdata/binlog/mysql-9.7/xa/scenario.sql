@@ -1,0 +1,18 @@
+CREATE TABLE t (id INT PRIMARY KEY);
+XA START 'gtrid', 'bqual', 7;
+INSERT INTO t VALUES (1);
+XA END 'gtrid', 'bqual', 7;
+XA PREPARE 'gtrid', 'bqual', 7;
+XA COMMIT 'gtrid', 'bqual', 7;
+XA START x'00ff', x'', 4294967295;
+INSERT INTO t VALUES (2);
+XA END x'00ff', x'', 4294967295;
+XA PREPARE x'00ff', x'', 4294967295;
+XA ROLLBACK x'00ff', x'', 4294967295;
+XA START 'one';
+INSERT INTO t VALUES (3);
+XA END 'one';
+XA COMMIT 'one' ONE PHASE;
+SELECT 1;
+SELECT 2;
+SELECT 3;
