@@ -1,6 +1,9 @@
 //! End-to-end tests: real MySQL, real PostgreSQL, the real binary.
 
 mod effect_once;
+mod halts;
 mod harness;
 mod snapshot;
 mod source;
+mod types;
+mod types_data;
