@@ -1,5 +1,6 @@
 //! End-to-end tests: real MySQL, real PostgreSQL, the real binary.
 
+mod canary;
 mod effect_once;
 mod halts;
 mod harness;
