@@ -4,6 +4,7 @@ mod canary;
 mod effect_once;
 mod halts;
 mod harness;
+mod history;
 mod snapshot;
 mod source;
 mod types;
