@@ -1,6 +1,7 @@
 //! End-to-end tests: real MySQL, real PostgreSQL, the real binary.
 
 mod canary;
+mod cli;
 mod effect_once;
 mod halts;
 mod harness;
