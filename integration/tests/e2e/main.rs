@@ -8,5 +8,6 @@ mod harness;
 mod history;
 mod snapshot;
 mod source;
+mod target_checks;
 mod types;
 mod types_data;
