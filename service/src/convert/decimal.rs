@@ -38,9 +38,17 @@ pub(super) struct Shape {
     short: bool,
 }
 
+/// Bounds of a DECIMAL column (MySQL manual, "Precision Math", "DECIMAL Data Type Characteristics").
+/// Decimals inside JSON may have more digits.
+const PRECISION_MAX: u16 = 65;
+const SCALE_MAX: u16 = 30;
+
 impl Shape {
     /// `None` beyond what a MySQL DECIMAL can be.
     pub(super) fn new(precision: u16, scale: u16) -> Option<Self> {
+        if !(1..=PRECISION_MAX).contains(&precision) || scale > SCALE_MAX.min(precision) {
+            return None;
+        }
         let (precision, scale) = (u8::try_from(precision).ok()?, u8::try_from(scale).ok()?);
         let packed_length = u8::try_from(packed_length(precision, scale)?).ok()?;
         let integer = precision - scale;

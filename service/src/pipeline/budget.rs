@@ -50,7 +50,10 @@ impl Budget {
                 Side::Source => Reason::SourceUnavailable,
                 Side::Target => Reason::TargetUnavailable,
             };
-            return Err(Halt::new(reason, format!("the retry budget is used up; the last failure: {message}")));
+            return Err(Halt::new(
+                reason,
+                format!("the retry budget is used up; the last failure: {message}"),
+            ));
         }
         let wait = self.backoff;
         self.backoff = (self.backoff * 2).min(self.config.max_backoff);

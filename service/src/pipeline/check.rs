@@ -13,7 +13,9 @@ use crate::{sink, source};
 pub async fn check(config: &Config, filter: &Filter) -> Result<Vec<Finding>, Failure> {
     let mut conn = source::connect::connect(&config.source).await?;
     let mut findings = source::preflight::check(&mut conn, &config.source, filter).await?;
-    let tables = source::reader::tables(&mut conn, filter).await?;
+    // A table that can't be replicated is among the findings, and has no model.
+    let has_errors = findings.iter().any(Finding::is_error);
+    let tables = if has_errors { Vec::new() } else { source::reader::tables(&mut conn, filter).await? };
     findings.extend(sink::preflight::check(&config.target, &config.name, &tables).await?);
     Ok(findings)
 }

@@ -78,7 +78,8 @@ async fn refuse_ahead(conn: &mut Conn, processed: &GtidSet) -> Result<(), Failur
         }
         if Instant::now() >= deadline {
             let missing = processed.subtract(&executed);
-            let detail = format!("the source does not have transactions that were applied from it: {missing}");
+            let detail =
+                format!("the source does not have transactions that were applied from it: {missing}");
             return Err(Halt::new(Reason::SourceIdentityMismatch, detail).into());
         }
         tokio::time::sleep(AHEAD_POLL).await;
@@ -90,5 +91,8 @@ fn refuse_gap(purged: &GtidSet, processed: &GtidSet) -> Result<(), Halt> {
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Halt::new(Reason::DataGap, format!("the source has purged transactions that were not applied yet: {missing}")))
+    Err(Halt::new(
+        Reason::DataGap,
+        format!("the source has purged transactions that were not applied yet: {missing}"),
+    ))
 }

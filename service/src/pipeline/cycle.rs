@@ -6,6 +6,7 @@ use super::{Context, continuity, stream};
 use crate::fold::{Fold, FoldPolicy, XaPolicy};
 use crate::halt::{Failure, Halt, Reason};
 use crate::preflight::Finding;
+use crate::schema::TableName;
 use crate::sink::apply::Applier;
 use crate::sink::table_state::{TablePhase, TableState};
 use crate::sink::writer::Writer;
@@ -13,12 +14,12 @@ use crate::sink::{self, catalog};
 use crate::snapshot;
 use crate::source::dump::Dump;
 use crate::source::{self, reader};
-use crate::status::State;
+use crate::status::{State, StatusHandle};
 
 /// What a cycle achieved, for the retry budgets.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Both servers accepted us and the stream was open.
+    /// Both servers accepted us and passed the checks.
     pub(super) established: bool,
     /// Something was committed.
     pub(super) committed: bool,
@@ -44,12 +45,14 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let mut writer = context.take_over(client).await?;
     let mut conn = source::connect::connect(&config.source).await?;
     preflight(context, &mut conn).await?;
+    progress.established = true;
     let identity = source::connect::identity(&mut conn).await?;
     detach_excluded(context, &mut writer).await?;
     publish_tables(context, &writer.load_tables().await?);
     copy(context, &mut writer, progress).await?;
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
-    let states: Vec<TableState> = writer.load_tables().await?;
+    mark_converged(&mut writer).await?;
+    let states = writer.load_tables().await?;
     let active: Vec<TableState> =
         states.into_iter().filter(|table| table.phase != TablePhase::Detached).collect();
     catalog::verify(writer.client(), &active).await?;
@@ -63,7 +66,6 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     };
     let fold = Fold::new(resume.processed, resume.overlap, policy);
     let applier = Applier::new(writer, active, context.filter.clone())?;
-    progress.established = true;
     Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
 }
 
@@ -100,6 +102,17 @@ async fn detach_excluded(context: &Context, writer: &mut Writer) -> Result<(), F
     if leaving.is_empty() { Ok(()) } else { writer.save_tables(&leaving).await }
 }
 
+/// Tables that need no transaction beyond the position: nothing in the stream would tell so.
+async fn mark_converged(writer: &mut Writer) -> Result<(), Failure> {
+    let Some(position) = writer.checkpoint().position.clone() else { return Ok(()) };
+    let mut tables = writer.load_tables().await?;
+    tables.retain(|table| table.has_converged(&position.processed));
+    for table in &mut tables {
+        table.phase = TablePhase::Streaming;
+    }
+    if tables.is_empty() { Ok(()) } else { writer.save_tables(&tables).await }
+}
+
 async fn copy(context: &Context, writer: &mut Writer, progress: &mut Progress) -> Result<(), Failure> {
     snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
     progress.committed = true;
@@ -108,11 +121,28 @@ async fn copy(context: &Context, writer: &mut Writer, progress: &mut Progress) -
 
 fn publish_tables(context: &Context, tables: &[TableState]) {
     for table in tables {
-        let target = format!("{}.{}", table.target_schema, table.target_table);
-        context.status.table(table.name(), &target, stream::report_state(table.phase));
-        context.status.copy_begun(table.name(), table.rows_copied);
-        if let Some(rows) = table.rows_estimated {
-            context.status.rows_estimated(table.name(), rows);
+        publish_table(&context.status, table);
+    }
+}
+
+fn publish_table(status: &StatusHandle, table: &TableState) {
+    let target = format!("{}.{}", table.target_schema, table.target_table);
+    status.table(table.name(), &target, table.phase.into());
+    status.copy_begun(table.name(), table.rows_copied);
+    if let Some(rows) = table.rows_estimated {
+        status.rows_estimated(table.name(), rows);
+    }
+}
+
+impl snapshot::Observer for StatusHandle {
+    fn table(&self, state: &TableState) {
+        publish_table(self, state);
+        if state.phase == TablePhase::Copying {
+            self.enter(State::Snapshotting);
         }
+    }
+
+    fn rows_copied(&self, table: &TableName, rows: u64) {
+        Self::rows_copied(self, table, rows);
     }
 }

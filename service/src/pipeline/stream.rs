@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::queue::{self, Receiver, Sender};
 use super::{Context, cycle, task_failed, watch};
-use crate::binlog::event::Event;
+use crate::binlog::event::{Event, event_type};
 use crate::fold::unit::Unit;
 use crate::fold::{Fold, Step};
 use crate::gtid::GtidSet;
@@ -19,7 +19,7 @@ use crate::sink::apply::{self, Applier};
 use crate::sink::table_state::TablePhase;
 use crate::source::dump::Dump;
 use crate::source::reader;
-use crate::status::{Applied, State, StatusHandle, TableState};
+use crate::status::{Applied, State, StatusHandle};
 use crate::telemetry::metrics::{self, Received};
 
 /// A batch holds no more than this many transactions, however small: bounds the time that one
@@ -76,21 +76,16 @@ pub(super) async fn run(
 }
 
 /// The source task. Ends with the failure that ended it, or `Ok` when the apply loop is gone.
-async fn read(
-    mut dump: Dump,
-    mut fold: Fold,
-    sender: Sender,
-    status: StatusHandle,
-) -> Result<(), Failure> {
+async fn read(mut dump: Dump, mut fold: Fold, sender: Sender, status: StatusHandle) -> Result<(), Failure> {
     let received = Received::new();
     let mut file = String::new();
     loop {
         let event = dump.next().await?;
         received.event(event.body.len());
-        if event.is_rotate()
+        if event.header.event_type == event_type::ROTATE
             && let Ok(Event::Rotate(rotate)) = Event::parse(&event)
         {
-            file = String::from_utf8_lossy(&rotate.file).into_owned();
+            file = rotate.file;
         }
         let position = u64::from(event.header.log_pos);
         match fold.step(event)? {
@@ -200,7 +195,7 @@ impl Apply<'_> {
         });
         for table in self.applier.tables() {
             let target = format!("{}.{}", table.target_schema, table.target_table);
-            self.context.status.table(table.name(), &target, report_state(table.phase));
+            self.context.status.table(table.name(), &target, table.phase.into());
         }
         self.enter_streaming();
     }
@@ -213,19 +208,5 @@ impl Apply<'_> {
         if reached && consistent {
             self.context.status.enter(State::Streaming);
         }
-    }
-}
-
-/// A table's phase as `/status` shows it.
-pub(super) const fn report_state(phase: TablePhase) -> TableState {
-    match phase {
-        TablePhase::Pending => TableState::Pending,
-        TablePhase::Capturing => TableState::Capturing,
-        TablePhase::Copying => TableState::Copying,
-        TablePhase::CatchingUp => TableState::CatchingUp,
-        TablePhase::Streaming => TableState::Streaming,
-        TablePhase::Resyncing => TableState::Resyncing,
-        TablePhase::Detached => TableState::Detached,
-        TablePhase::Halted => TableState::Halted,
     }
 }

@@ -81,6 +81,13 @@ impl TableState {
     pub const fn name(&self) -> &TableName {
         &self.model.name
     }
+
+    /// Whether a table that is catching up shows one state of the source once `processed` is reached.
+    #[must_use]
+    pub fn has_converged(&self, processed: &GtidSet) -> bool {
+        let needed = self.converge_set.as_ref().or(self.snapshot_set.as_ref());
+        self.phase == TablePhase::CatchingUp && needed.is_some_and(|set| processed.includes(set))
+    }
 }
 
 /// Inserts or replaces all that the owner of the table decides; `rows_copied` is the chunks'.

@@ -75,10 +75,7 @@ impl Tables {
 
     /// Tables that show one state of the source once `processed` is reached.
     pub(super) fn converged(&self, processed: &GtidSet) -> Vec<TableName> {
-        let converges = |state: &&TableState| {
-            let needed = state.converge_set.as_ref().or(state.snapshot_set.as_ref());
-            state.phase == TablePhase::CatchingUp && needed.is_some_and(|set| processed.includes(set))
-        };
+        let converges = |state: &&TableState| state.has_converged(processed);
         self.states().filter(converges).map(|state| state.name().clone()).collect()
     }
 

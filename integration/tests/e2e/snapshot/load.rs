@@ -25,7 +25,7 @@ const TABLES: &str = "
     CREATE TABLE pair (name VARCHAR(40) NOT NULL, part INT NOT NULL, n INT NOT NULL, note VARCHAR(60), PRIMARY KEY (name, part));
     CREATE TABLE wide (id BIGINT UNSIGNED PRIMARY KEY, n INT NOT NULL, amount DECIMAL(20,4), at DATETIME(6));
     CREATE TABLE uuids (id BINARY(16) PRIMARY KEY, n INT NOT NULL, note TEXT);
-    CREATE TABLE keyless (writer INT NOT NULL, step INT NOT NULL, n INT NOT NULL)";
+    CREATE TABLE keyless (writer INT NOT NULL, step INT NOT NULL, n INT NOT NULL, KEY (writer, step))";
 
 fn fill() -> String {
     format!(
@@ -51,8 +51,16 @@ impl Dice {
     }
 }
 
+/// What a client runs in its step of this number.
+type Transaction = fn(writer: u64, step: u64, dice: &mut Dice) -> String;
+
+/// A row of its own each time: a transaction that is lost is a row that is missing.
+fn insert(writer: u64, step: u64, _: &mut Dice) -> String {
+    format!("INSERT INTO plain VALUES ({}, 0, 'w{writer} #{step}')", 1_000_000 * (writer + 1) + step)
+}
+
 /// One or several statements on rows that others work on too.
-fn transaction(writer: u64, step: u64, dice: &mut Dice) -> String {
+fn mixed(writer: u64, step: u64, dice: &mut Dice) -> String {
     let count = 1 + dice.below(4);
     let statements: Vec<String> = (0..count).map(|_| statement(writer, step, dice)).collect();
     format!("BEGIN; {}; COMMIT", statements.join("; "))
@@ -103,11 +111,12 @@ struct Load {
 }
 
 impl Load {
-    async fn start(fixture: &Fixture<'_>) -> Result<Self> {
+    async fn start(fixture: &Fixture<'_>, transaction: Transaction) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS {
-            writers.spawn(write(writer, fixture.source_session().await?, Arc::clone(&stop)));
+            let session = fixture.source_session().await?;
+            writers.spawn(write(writer, session, transaction, Arc::clone(&stop)));
         }
         Ok(Self { stop, writers })
     }
@@ -123,7 +132,12 @@ impl Load {
     }
 }
 
-async fn write(writer: u64, mut session: MySqlSession, stop: Arc<AtomicBool>) -> Result<u64> {
+async fn write(
+    writer: u64,
+    mut session: MySqlSession,
+    transaction: Transaction,
+    stop: Arc<AtomicBool>,
+) -> Result<u64> {
     let mut dice = Dice(writer);
     let (mut step, mut committed) = (0, 0);
     while !stop.load(Ordering::Relaxed) {
@@ -155,7 +169,7 @@ fn tables_copied_under_load_are_the_source_in_the_end() {
         let fixture = servers.fixture("loaded").await?;
         fixture.source(TABLES).await?;
         fixture.source(&fill()).await?;
-        let load = Load::start(&fixture).await?;
+        let load = Load::start(&fixture, mixed).await?;
         let tidegate = Tidegate::start(small_chunks(&fixture)).await?;
         tidegate
             .wait_status("all tables to be copied", |status| rows_copied(status) >= 5 * ROWS * 9 / 10)
@@ -177,7 +191,7 @@ fn a_copy_that_is_killed_again_and_again_is_the_source_in_the_end() {
         let fixture = servers.fixture("killed").await?;
         fixture.source(TABLES).await?;
         fixture.source(&fill()).await?;
-        let load = Load::start(&fixture).await?;
+        let load = Load::start(&fixture, mixed).await?;
         let tidegate = Tidegate::prepare(small_chunks(&fixture))?;
         for kill in 1..=6 {
             tidegate.launch(&[]).await?;
@@ -302,7 +316,8 @@ async fn followed_from(fixture: &Fixture<'_>, how: Capture, name: &str) -> Resul
     let tidegate = Tidegate::start(config).await?;
     tidegate.wait_status("the stream", |status| status["processed_gtid_set"].is_string()).await?;
     tidegate.stop().await?;
-    let load = Load::start(fixture).await?;
+    fixture.source("DELETE FROM plain WHERE id >= 1000000").await?;
+    let load = Load::start(fixture, insert).await?;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let (rows, set) = captured(fixture, how).await?;
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -345,7 +360,7 @@ async fn plant(fixture: &Fixture<'_>, pipeline: &str, rows: &[TextRow], set: &st
 #[test]
 fn a_capture_without_the_lock_is_found_out_by_the_comparison() {
     /// A commit falls between the view and the set in most attempts.
-    const ATTEMPTS: usize = 8;
+    const ATTEMPTS: usize = 20;
     run(async {
         let servers = Servers::own(&["--sync-binlog=0"], &["fsync=off"]).await?;
         let fixture = servers.fixture("unlocked").await?;

@@ -105,14 +105,20 @@ fn every_setting_at_once() {
 #[test]
 fn no_binlog_and_no_server_id() {
     run(async {
-        let mysql =
-            MySql::start_new(&["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--skip-log-bin"])
-                .await?;
+        let mysql = MySql::start_new(&[
+            "--gtid-mode=OFF",
+            "--enforce-gtid-consistency=OFF",
+            "--skip-log-bin",
+            "--lower-case-table-names=1",
+        ])
+        .await?;
         mysql
             .exec("", "SET GLOBAL server_id = 0; CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY)")
             .await?;
         let found = errors(&findings(&config(&mysql), &["t.*"]).await?);
-        for name in ["source.log_bin", "source.server_id", "source.gtid_mode"] {
+        for name in
+            ["source.log_bin", "source.server_id", "source.gtid_mode", "source.lower_case_table_names"]
+        {
             ensure!(found.contains(name), "{name} is missing in {found:?}");
         }
         Ok(())

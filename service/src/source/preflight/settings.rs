@@ -21,6 +21,7 @@ pub(super) const VARIABLES: &[&str] = &[
     "log_bin",
     "log_replica_updates",
     "log_slave_updates",
+    "lower_case_table_names",
     "partial_revokes",
     "server_id",
     "sync_binlog",
@@ -90,6 +91,14 @@ struct Required {
 }
 
 const REQUIRED: &[Required] = &[
+    Required {
+        variable: "lower_case_table_names",
+        finding: "source.lower_case_table_names",
+        value: "0",
+        reason: "statements may spell a table's name in another case than the source stores it, and would be \
+                 taken for statements on another table",
+        fix: "Replicate from a server that was initialised with lower_case_table_names = 0; it can't be changed later.",
+    },
     Required {
         variable: "log_bin",
         finding: "source.log_bin",
@@ -301,6 +310,7 @@ mod tests {
         ("sync_binlog", "1"),
         ("innodb_flush_log_at_trx_commit", "1"),
         ("innodb_native_foreign_keys", "OFF"),
+        ("lower_case_table_names", "0"),
     ];
 
     fn settings(numbers: (u16, u16, u16), changed: &[(&str, &str)]) -> Settings {
@@ -325,6 +335,7 @@ mod tests {
     #[test]
     fn every_setting_is_reported_by_itself() {
         let cases = [
+            ("lower_case_table_names", "1", "source.lower_case_table_names", true),
             ("log_bin", "OFF", "source.log_bin", true),
             ("binlog_format", "MIXED", "source.binlog_format", true),
             ("binlog_row_image", "minimal", "source.binlog_row_image", true),

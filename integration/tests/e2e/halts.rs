@@ -1,0 +1,187 @@
+//! What can't be applied exactly halts by name: the position stays before it, nothing of it is in
+//! the target, `/health` says so, and the target remembers.
+//!
+//! The statements here halt every pipeline that reads them, so each scenario is the last thing in
+//! the binlog that its own pipeline gets to see.
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use tidegate_integration::{Fixture, Servers, Tidegate, run};
+
+const TABLES: &str = "
+    CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(40), doc JSON);
+    CREATE TABLE keyless (a INT, b VARCHAR(20));
+    INSERT INTO t VALUES (1, 'one', '{\"a\": 1}');
+    INSERT INTO keyless VALUES (1, 'x'), (2, 'y')";
+
+/// What one scenario does and what has to come of it.
+struct Scenario {
+    name: &'static str,
+    /// Run in the target before the source's statements.
+    on_target: &'static str,
+    on_source: &'static str,
+    reason: &'static str,
+    /// Run on the source afterwards, so that later scenarios find it as it was.
+    undo: &'static str,
+}
+
+const fn on_source(name: &'static str, on_source: &'static str, reason: &'static str) -> Scenario {
+    Scenario { name, on_target: "", on_source, reason, undo: "" }
+}
+
+const fn on_target(
+    name: &'static str,
+    on_target: &'static str,
+    on_source: &'static str,
+    reason: &'static str,
+) -> Scenario {
+    Scenario { name, on_target, on_source, reason, undo: "" }
+}
+
+const INSERT: &str = "INSERT INTO t VALUES (2, 'two', NULL)";
+
+const SCENARIOS: &[Scenario] = &[
+    on_source(
+        "statement",
+        "SET SESSION binlog_format = STATEMENT; INSERT INTO t VALUES (2, 'two', NULL)",
+        "statement_format_dml",
+    ),
+    on_source(
+        "minimal",
+        "SET SESSION binlog_row_image = MINIMAL; UPDATE t SET note = 'other' WHERE id = 1",
+        "partial_row_image",
+    ),
+    on_source(
+        "json",
+        "SET SESSION binlog_row_value_options = PARTIAL_JSON; UPDATE t SET doc = JSON_SET(doc, '$.a', 2) WHERE id = 1",
+        "partial_json",
+    ),
+    on_source(
+        "xa",
+        "XA START 'x1'; INSERT INTO t VALUES (2, 'two', NULL); XA END 'x1'; XA PREPARE 'x1'; XA ROLLBACK 'x1'",
+        "unsupported_transaction_shape",
+    ),
+    on_source(
+        "alter",
+        "ALTER TABLE t ADD COLUMN more INT; INSERT INTO t VALUES (2, 'two', NULL, 1)",
+        "ddl_unsupported",
+    ),
+    on_source("truncates", "TRUNCATE t", "ddl_unsupported"),
+    on_source("drops", "DROP TABLE keyless", "ddl_unsupported"),
+    on_source("renames", "RENAME TABLE t TO t_old, keyless TO t", "ddl_unsupported"),
+    on_source("comments", "/* c */ alter/**/table/**/`t` COMMENT 'x'", "ddl_unsupported"),
+    on_source("nul", "INSERT INTO t VALUES (2, 'a\\0b', NULL)", "value_invalid"),
+    Scenario {
+        name: "metadata",
+        on_target: "",
+        on_source: "SET GLOBAL binlog_row_metadata = MINIMAL; INSERT INTO t VALUES (2, 'two', NULL)",
+        reason: "row_metadata_not_full",
+        undo: "SET GLOBAL binlog_row_metadata = FULL",
+    },
+    on_target("dropped", "ALTER TABLE t DROP COLUMN note", INSERT, "target_drift"),
+    on_target("checked", "ALTER TABLE t ADD CHECK (id < 2)", INSERT, "target_constraint"),
+    on_target(
+        "gone",
+        "DELETE FROM keyless WHERE a = 1",
+        "UPDATE keyless SET b = 'z' WHERE a = 1",
+        "keyless_row_not_found",
+    ),
+];
+
+async fn halts(servers: &Servers, scenario: &Scenario) -> Result<()> {
+    let fixture = servers.fixture(scenario.name).await?;
+    fixture.source(TABLES).await?;
+    let tidegate = Tidegate::start(fixture.config()).await?;
+    tidegate.wait_state("streaming").await?;
+    tidegate.caught_up(&fixture).await?;
+    if !scenario.on_target.is_empty() {
+        fixture.target(scenario.on_target).await?;
+    }
+    let before = fixture.stored_gtid_set().await?;
+    fixture.source(scenario.on_source).await?;
+    let halt = tidegate.wait_halt().await?;
+    if !scenario.undo.is_empty() {
+        fixture.source(scenario.undo).await?;
+    }
+    check_halt(&fixture, &tidegate, &halt, scenario.reason).await?;
+    ensure!(fixture.stored_gtid_set().await? == before, "the position moved past the halt");
+    let rows = fixture.target_scalar("SELECT count(*) FROM t").await?;
+    ensure!(rows.as_deref() == Some("1"), "{rows:?} rows");
+    ensure!(tidegate.stop().await? == Some(3), "SIGTERM while halted exits with 3");
+    Ok(())
+}
+
+async fn check_halt(fixture: &Fixture<'_>, tidegate: &Tidegate, halt: &Value, reason: &str) -> Result<()> {
+    ensure!(halt["reason"] == reason, "halted otherwise: {halt}");
+    ensure!(halt["remedy"].as_str().is_some_and(|remedy| !remedy.is_empty()), "no remedy: {halt}");
+    let health = tidegate.wait_health(503).await?;
+    ensure!(health.body.contains(reason), "/health does not say why: {}", health.body);
+    ensure!(tidegate.get("/live").await?.status == 200, "/live is always 200");
+    ensure!(tidegate.get("/ready").await?.status == 503, "/ready while halted");
+    let stored = "SELECT reason FROM tidegate.halt WHERE cleared_at IS NULL";
+    let recorded = tidegate_integration::wait::until_ok("the halt in the target", || async {
+        fixture.target_scalar(stored).await?.ok_or_else(|| anyhow::anyhow!("not there yet"))
+    });
+    ensure!(recorded.await? == reason, "the target remembers another halt");
+    Ok(())
+}
+
+#[test]
+fn each_by_name_with_the_position_before_it() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        for scenario in SCENARIOS {
+            halts(&servers, scenario).await.map_err(|error| error.context(scenario.name))?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_resume_gets_past_what_was_mended() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("mended").await?;
+        fixture.source(TABLES).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.target("ALTER TABLE t ADD CONSTRAINT ours CHECK (id < 2)").await?;
+        fixture.source(INSERT).await?;
+        tidegate.wait_halt().await?;
+        fixture.target("ALTER TABLE t DROP CONSTRAINT ours").await?;
+        ensure!(tidegate.post("/v1/resume").await?.status < 300, "resume is accepted");
+        tidegate
+            .wait_status("no halt", |status| status["halt"].is_null() && status["state"] == "streaming")
+            .await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        let open =
+            fixture.target_scalar("SELECT count(*) FROM tidegate.halt WHERE cleared_at IS NULL").await?;
+        ensure!(open.as_deref() == Some("0"), "the halt is not cleared: {open:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_touches_no_replicated_row_passes_by() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("passes").await?;
+        fixture.source(TABLES).await?;
+        let config = fixture.config().set("tables.exclude", vec![format!("{}.other*", fixture.source)]);
+        let tidegate = Tidegate::start(config).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture
+            .source(
+                "CREATE TABLE other (id INT PRIMARY KEY, g POINT); ALTER TABLE other ADD COLUMN n INT;
+                 INSERT INTO other VALUES (1, ST_GeomFromText('POINT(1 2)'), 1); ANALYZE TABLE t;
+                 CREATE VIEW v AS SELECT id FROM t; TRUNCATE other; DROP TABLE other;
+                 XA START 'one'; INSERT INTO t VALUES (7, 'seven', NULL); XA END 'one'; XA COMMIT 'one' ONE PHASE;
+                 CREATE TABLE later (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, note TEXT);
+                 INSERT INTO later (note) VALUES ('a'), ('b'); UPDATE later SET note = 'c' WHERE id = 2",
+            )
+            .await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        ensure!(tidegate.stop().await? == Some(0), "SIGTERM ends with 0");
+        Ok(())
+    });
+}

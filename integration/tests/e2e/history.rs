@@ -1,0 +1,160 @@
+//! The source is not the history that was applied, or keeps Tidegate from following it.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tidegate_integration::{Fixture, Servers, Tidegate, run};
+
+const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(20)); INSERT INTO t VALUES (1, 'one')";
+
+/// A pipeline that has applied a transaction of the stream and was stopped.
+async fn stopped_after_one<'a>(servers: &'a Servers, name: &str) -> Result<(Fixture<'a>, Tidegate)> {
+    let fixture = servers.fixture(name).await?;
+    fixture.source(TABLE).await?;
+    let tidegate = Tidegate::start(fixture.config()).await?;
+    tidegate.wait_state("streaming").await?;
+    fixture.source("INSERT INTO t VALUES (2, 'two')").await?;
+    tidegate.caught_up(&fixture).await?;
+    ensure!(tidegate.stop().await? == Some(0), "SIGTERM ends with 0");
+    Ok((fixture, tidegate))
+}
+
+/// Starts it again and expects this halt, with the position where it was.
+async fn restart_halts(fixture: &Fixture<'_>, tidegate: &Tidegate, reason: &str) -> Result<Value> {
+    let before = fixture.stored_gtid_set().await?;
+    tidegate.launch(&[]).await?;
+    let halt = tidegate.wait_halt().await?;
+    ensure!(halt["reason"] == reason, "halted otherwise: {halt}");
+    let health = tidegate.wait_health(503).await?;
+    ensure!(health.body.contains(reason), "/health does not say why: {}", health.body);
+    ensure!(fixture.stored_gtid_set().await? == before, "the position moved");
+    ensure!(tidegate.stop().await? == Some(3), "SIGTERM while halted exits with 3");
+    Ok(halt)
+}
+
+async fn purge_all(fixture: &Fixture<'_>) -> Result<()> {
+    fixture.source("FLUSH BINARY LOGS").await?;
+    let logs = fixture.source_rows("SHOW BINARY LOGS").await?;
+    let last = logs.last().and_then(|row| row.first().cloned().flatten()).context("a binary log")?;
+    fixture.source(&format!("PURGE BINARY LOGS TO '{last}'")).await
+}
+
+#[test]
+fn a_source_reset_refilled_or_purged() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        let (fixture, tidegate) = stopped_after_one(&servers, "purged").await?;
+        purge_all(&fixture).await?;
+        // Only the transaction that would be compared is gone, nothing that is needed.
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        ensure!(
+            tidegate.log()?.contains("resuming without comparing it"),
+            "no word of the missing comparison"
+        );
+        tidegate.stop().await?;
+        fixture.source("INSERT INTO t VALUES (3, 'three')").await?;
+        purge_all(&fixture).await?;
+        restart_halts(&fixture, &tidegate, "data_gap").await?;
+
+        let (fixture, tidegate) = stopped_after_one(&servers, "reset").await?;
+        fixture.source("RESET BINARY LOGS AND GTIDS").await?;
+        restart_halts(&fixture, &tidegate, "source_identity_mismatch").await?;
+
+        let (fixture, tidegate) = stopped_after_one(&servers, "refilled").await?;
+        fixture.source("RESET BINARY LOGS AND GTIDS").await?;
+        for id in 100..120 {
+            fixture.source(&format!("INSERT INTO t VALUES ({id}, 'again')")).await?;
+        }
+        restart_halts(&fixture, &tidegate, "source_history_diverged").await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn what_the_source_does_while_it_is_followed() {
+    run(async {
+        let servers =
+            Servers::own(&["--max-binlog-stmt-cache-size=4096", "--binlog-stmt-cache-size=4096"], &[])
+                .await?;
+        let fixture = servers.fixture("incident").await?;
+        fixture.source(TABLE).await?;
+        fixture.source("CREATE TABLE m (id INT PRIMARY KEY, pad VARCHAR(2000)) ENGINE = MyISAM").await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        let rows: Vec<String> = (0..20).map(|id| format!("({id}, REPEAT('x', 2000))")).collect();
+        let refused = fixture.source(&format!("INSERT INTO m VALUES {}", rows.join(", "))).await;
+        ensure!(refused.is_err(), "the statement was to exceed the cache");
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "incident", "{halt}");
+
+        let fixture = servers.fixture("anonymous").await?;
+        fixture.source(TABLE).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture
+            .source(
+                "SET GLOBAL gtid_mode = ON_PERMISSIVE; SET SESSION gtid_next = 'ANONYMOUS';
+                 INSERT INTO t VALUES (2, 'two')",
+            )
+            .await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "anonymous_gtid", "{halt}");
+        fixture.source("SET SESSION gtid_next = 'AUTOMATIC'; SET GLOBAL gtid_mode = ON").await?;
+
+        let fixture = servers.fixture("setting").await?;
+        fixture.source(TABLE).await?;
+        fixture.source("SET GLOBAL binlog_row_image = MINIMAL").await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        let halt = tidegate.wait_halt().await?;
+        fixture.source("SET GLOBAL binlog_row_image = FULL").await?;
+        ensure!(halt["reason"] == "source_preflight", "{halt}");
+        ensure!(halt["detail"].as_str().is_some_and(|detail| detail.contains("binlog_row_image")), "{halt}");
+        Ok(())
+    });
+}
+
+#[test]
+fn one_identity_twice_is_a_conflict() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        let (one, two) = (servers.fixture("first").await?, servers.fixture("second").await?);
+        one.source(TABLE).await?;
+        two.source(TABLE).await?;
+        let (first, second) = (Tidegate::start(one.config()).await?, Tidegate::start(two.config()).await?);
+        first.wait_state("streaming").await?;
+        second.wait_state("streaming").await?;
+        second.stop().await?;
+        let uuid = one
+            .target_scalar("SELECT replica_uuid::text FROM tidegate.pipeline")
+            .await?
+            .context("an identity")?;
+        two.target(&format!("UPDATE tidegate.pipeline SET replica_uuid = '{uuid}'")).await?;
+        second.launch(&[]).await?;
+        second.wait_state("streaming").await?;
+        let halt = first.wait_halt().await?;
+        ensure!(halt["reason"] == "server_id_conflict", "{halt}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_target_role_without_the_right_to_silence_triggers() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        let fixture = servers.fixture("rights").await?;
+        fixture.source(TABLE).await?;
+        let role = tidegate_integration::postgres::TARGET_ROLE;
+        fixture
+            .target(&format!(
+                "REVOKE SET ON PARAMETER session_replication_role FROM {role}; ALTER ROLE {role} NOSUPERUSER"
+            ))
+            .await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "target_preflight", "{halt}");
+        let check = tidegate.cli(&["check"]).await?;
+        ensure!(check.code == Some(4), "check found problems: {:?} {}", check.code, check.stdout);
+        ensure!(check.stdout.contains("GRANT SET ON PARAMETER"), "no SQL that mends it: {}", check.stdout);
+        Ok(())
+    });
+}
