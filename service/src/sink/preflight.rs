@@ -245,7 +245,8 @@ async fn check_table(
             format!("DROP TABLE {table}, and let Tidegate create it; or alter it as described"),
         ));
     }
-    let privileges: bool = scalar(client, MAY_READ_AND_WRITE, &[&model.name.database, &model.name.table]).await?;
+    let privileges: bool =
+        scalar(client, MAY_READ_AND_WRITE, &[&model.name.database, &model.name.table]).await?;
     if !privileges {
         findings.push(Finding::error(
             "target.table_privilege",

@@ -21,19 +21,28 @@ fn rows_are_written_in_the_source_s_order() {
         let mut applier = streaming(&config(&fixture), std::slice::from_ref(&table.model)).await?;
         let progress = applier
             .apply(&units([
-                transaction(11, vec![table.insert(&[&[Int(1), Text("a")], &[Int(2), Null], &[Int(3), Text("c")]])]),
-                transaction(12, vec![
-                    table.delete(&[&[Int(1), Text("a")]]),
-                    table.insert(&[&[Int(1), Text("again")]]),
-                    table.update(&[&[Int(2), Null], &[Int(2), Text("b")]]),
-                ]),
+                transaction(
+                    11,
+                    vec![table.insert(&[&[Int(1), Text("a")], &[Int(2), Null], &[Int(3), Text("c")]])],
+                ),
+                transaction(
+                    12,
+                    vec![
+                        table.delete(&[&[Int(1), Text("a")]]),
+                        table.insert(&[&[Int(1), Text("again")]]),
+                        table.update(&[&[Int(2), Null], &[Int(2), Text("b")]]),
+                    ],
+                ),
                 // Keys move up, the highest first; then one takes a key that another has left.
-                transaction(13, vec![table.update(&[
-                    &[Int(3), Text("c")],
-                    &[Int(4), Text("c")],
-                    &[Int(2), Text("b")],
-                    &[Int(3), Text("b")],
-                ])]),
+                transaction(
+                    13,
+                    vec![table.update(&[
+                        &[Int(3), Text("c")],
+                        &[Int(4), Text("c")],
+                        &[Int(2), Text("b")],
+                        &[Int(3), Text("b")],
+                    ])],
+                ),
                 transaction(14, vec![table.update(&[&[Int(1), Text("again")], &[Int(2), Text("moved")]])]),
                 transaction(15, vec![]),
             ]))
@@ -92,16 +101,17 @@ fn changes_that_the_copy_shows_are_passed_over() {
         drop(applier);
 
         let mut applier = resume(&config).await?;
-        let change = |gno, id| {
-            transaction(gno, vec![table.insert(&[&[Int(id), Null]]), other.insert(&[&[Int(id)]])])
-        };
+        let change =
+            |gno, id| transaction(gno, vec![table.insert(&[&[Int(id), Null]]), other.insert(&[&[Int(id)]])]);
         let progress = applier.apply(&units([change(11, 1), change(12, 2)])).await?;
         assert!(progress.became_streaming.is_empty());
         let progress = applier.apply(&units([change(13, 3)])).await?;
-        assert_eq!(progress.became_streaming, [table.model.name.clone()]);
-        let applied = fixture.target_rows("SELECT id FROM t UNION ALL SELECT 10 + id FROM u ORDER BY 1").await?;
+        assert_eq!(progress.became_streaming.as_slice(), std::slice::from_ref(&table.model.name));
+        let applied =
+            fixture.target_rows("SELECT id FROM t UNION ALL SELECT 10 + id FROM u ORDER BY 1").await?;
         assert_eq!(applied, text_rows(&[[Some("3")], [Some("11")], [Some("12")], [Some("13")]]));
-        let state = fixture.target_scalar("SELECT state FROM tidegate.table_state WHERE source_table = 't'").await?;
+        let state =
+            fixture.target_scalar("SELECT state FROM tidegate.table_state WHERE source_table = 't'").await?;
         assert_eq!(state.as_deref(), Some("streaming"));
         Ok(())
     });
@@ -190,11 +200,17 @@ fn a_constraint_of_the_target_halts_after_the_transactions_before() {
         let again = super::halt(applier.apply(&second).await)?;
         assert_eq!(again, halt);
         applier.writer_mut().record_halt(&again).await?;
-        assert_eq!(fixture.target_rows(open).await?, text_rows(&[[Some("target_constraint"), Some("2"), Some("t")]]));
+        assert_eq!(
+            fixture.target_rows(open).await?,
+            text_rows(&[[Some("target_constraint"), Some("2"), Some("t")]])
+        );
 
         fixture.target("ALTER TABLE t DROP CONSTRAINT v_allowed").await?;
         applier.apply(&second).await?;
-        assert_eq!(fixture.target_rows(open).await?, text_rows(&[[Some("target_constraint"), Some("2"), Some("f")]]));
+        assert_eq!(
+            fixture.target_rows(open).await?,
+            text_rows(&[[Some("target_constraint"), Some("2"), Some("f")]])
+        );
         assert_eq!(fixture.target_scalar("SELECT count(*) FROM t").await?.as_deref(), Some("4"));
         Ok(())
     });
@@ -245,7 +261,11 @@ fn what_changed_on_the_target_is_drift() {
                 transaction(12, vec![table.insert(&[&[Int(1), Text("a")]])]),
             ]);
             let found = halt(applier.apply(&batch).await)?;
-            assert_eq!((found.reason, found.gtid), (Reason::TargetDrift, Some(source_rows::gtid(12))), "{change}");
+            assert_eq!(
+                (found.reason, found.gtid),
+                (Reason::TargetDrift, Some(source_rows::gtid(12))),
+                "{change}"
+            );
             assert_eq!(applier.position().processed, set("1-11")?, "{change}");
             let states = applier.writer_mut().load_tables().await?;
             let verified = catalog::verify(applier.writer_mut().client(), &states).await;
@@ -314,7 +334,9 @@ fn a_long_reader_does_not_slow_the_checkpoint() {
         let fixture = fixture("long_reader").await?;
         let mut applier = streaming(&config(&fixture), &[]).await?;
         let reader = fixture.target_session().await?;
-        reader.exec("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM tidegate.checkpoint").await?;
+        reader
+            .exec("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM tidegate.checkpoint")
+            .await?;
         let mut took = Vec::new();
         for gno in 11..11 + COMMITS {
             let started = Instant::now();
@@ -329,7 +351,10 @@ fn a_long_reader_does_not_slow_the_checkpoint() {
         let (first, last) = (median(&took[..500]), median(&took[took.len() - 500..]));
         assert!(last < first * 2, "commits took {first:?} at first and {last:?} in the end");
         reader.exec("COMMIT").await?;
-        assert_eq!(fixture.target_scalar("SELECT count(*) FROM tidegate.checkpoint").await?.as_deref(), Some("1"));
+        assert_eq!(
+            fixture.target_scalar("SELECT count(*) FROM tidegate.checkpoint").await?.as_deref(),
+            Some("1")
+        );
         Ok(())
     });
 }

@@ -53,7 +53,10 @@ fn parallel_chunks_commit_with_their_rows() {
         let bounds = json!({"from": null, "below": 50_000});
         assert_eq!(high.finish(&ChunkHeader { model: &table.model, chunk: 1, bounds: &json!({}) }).await?, 1);
         assert_eq!(fixture.target_scalar("SELECT count(*) FROM t").await?.as_deref(), Some("1"));
-        assert_eq!(low.finish(&ChunkHeader { model: &table.model, chunk: 0, bounds: &bounds }).await?, 20_000);
+        assert_eq!(
+            low.finish(&ChunkHeader { model: &table.model, chunk: 0, bounds: &bounds }).await?,
+            20_000
+        );
 
         assert_eq!(fixture.target_scalar("SELECT count(*) FROM t").await?.as_deref(), Some("20001"));
         let chunks = writer.done_chunks(&table.model.name).await?;
@@ -82,7 +85,10 @@ fn a_chunk_that_is_not_finished_leaves_nothing() {
         let mut copy = chunks.start(&table.model).await?;
         put_row(copy.row(), 7, Some("seven"));
         copy.finish(&ChunkHeader { model: &table.model, chunk: 0, bounds: &json!({}) }).await?;
-        assert_eq!(fixture.target_rows("SELECT id, v FROM t").await?, text_rows(&[[Some("7"), Some("seven")]]));
+        assert_eq!(
+            fixture.target_rows("SELECT id, v FROM t").await?,
+            text_rows(&[[Some("7"), Some("seven")]])
+        );
         Ok(())
     });
 }
@@ -115,7 +121,10 @@ fn what_the_target_refuses_names_no_value() {
         }
         let refused = halt(copy.finish(&header).await)?;
         assert_eq!(refused.reason, Reason::TargetConstraint);
-        assert!(!refused.to_string().contains("secret") && !refused.to_string().contains("424242"), "{refused}");
+        assert!(
+            !refused.to_string().contains("secret") && !refused.to_string().contains("424242"),
+            "{refused}"
+        );
         let mut copy = chunks.start(&table.model).await?;
         put_row(copy.row(), 1, Some("longer than ten"));
         assert_eq!(halt(copy.finish(&header).await)?.reason, Reason::ValueOutOfRange);

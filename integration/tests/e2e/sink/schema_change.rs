@@ -32,7 +32,8 @@ fn a_created_table_is_part_of_its_commit() {
         applier.announce(table.model.clone());
         applier.apply(&batch[1..]).await?;
         assert_eq!(fixture.target_rows("SELECT id FROM t").await?, text_rows(&[[Some("1")]]));
-        let changes = fixture.target_rows("SELECT gtid, source_table, kind, statement FROM tidegate.schema_change");
+        let changes =
+            fixture.target_rows("SELECT gtid, source_table, kind, statement FROM tidegate.schema_change");
         let changes = changes.await?;
         assert_eq!(changes.len(), 1);
         assert_eq!(changes[0][0], Some(source_rows::gtid(12).to_string()));
@@ -93,7 +94,11 @@ fn other_changes_of_replicated_tables_halt() {
         for change in refused {
             let kind = change.statement.kind;
             let halt = halt(applier.apply(&[Unit::SchemaChange(change)]).await)?;
-            assert_eq!((halt.reason, halt.gtid), (Reason::DdlUnsupported, Some(source_rows::gtid(11))), "{kind:?}");
+            assert_eq!(
+                (halt.reason, halt.gtid),
+                (Reason::DdlUnsupported, Some(source_rows::gtid(11))),
+                "{kind:?}"
+            );
         }
         let passed = [
             // In the copied rows already.

@@ -37,7 +37,11 @@ pub(super) fn gtid(gno: u64) -> Gtid {
 
 fn fingerprint(gno: u64) -> Fingerprint {
     let micros = 1_700_000_000_000_000 + gno;
-    Fingerprint { original_commit_micros: micros, immediate_commit_micros: micros + 1, transaction_length: 100 + gno }
+    Fingerprint {
+        original_commit_micros: micros,
+        immediate_commit_micros: micros + 1,
+        transaction_length: 100 + gno,
+    }
 }
 
 impl Table {
