@@ -53,10 +53,8 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
     let states = writer.load_tables().await?;
-    let active: Vec<TableState> =
-        states.into_iter().filter(|table| table.phase != TablePhase::Detached).collect();
-    catalog::verify(writer.client(), &active).await?;
-    publish_tables(context, &active);
+    catalog::verify(writer.client(), &states).await?;
+    publish_tables(context, &states);
     let dump = Dump::open(&config.source, &resume.replica_uuid, &resume.dump_set).await?;
     let caught_up_at = reader::gtid_executed(&mut conn).await?;
     let policy = FoldPolicy {
@@ -65,7 +63,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
         max_buffer_bytes: config.fold.max_buffer_bytes,
     };
     let fold = Fold::new(resume.processed, resume.overlap, policy);
-    let applier = Applier::new(writer, active, context.filter.clone())?;
+    let applier = Applier::new(writer, states, context.filter.clone())?;
     Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
 }
 

@@ -13,12 +13,12 @@ use super::error::failure;
 use super::rows::{RowError, RowWriter};
 use super::schema_change::{AppliedChange, Decision, decide};
 use super::table_state::{TablePhase, TableState};
-use super::tables::Tables;
-use super::transaction::{Cause, FencedTransaction, OpError, Origin};
+use super::tables::{Table, Tables};
+use super::transaction::{Cause, Expect, FencedTransaction, OpError, Origin};
 use super::writer::Writer;
 use crate::fold::unit::{Fingerprint, RowsKind, SchemaChange, Transaction, Unit};
 use crate::gtid::{Gtid, GtidSet};
-use crate::halt::{Failure, Halt, Reason};
+use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
 use crate::schema::render::target_name;
 use crate::schema::{TableModel, TableName};
@@ -149,12 +149,13 @@ impl Applier {
         let position = advanced(&self.position, units.iter().map(|unit| (unit.gtid(), unit.fingerprint())));
         let streaming = self.tables.converged(&position.processed);
         let batch = Batch { streaming: &streaming, ..self.writer.batch(&position) };
+        let number = self.tables.begin_batch();
         let mut counts = HashMap::new();
         let result = async {
             let mut tx = self.writer.begin().await?;
             for (index, unit) in units.iter().enumerate() {
                 if let Unit::Transaction(transaction) = unit {
-                    let place = Place { unit: index, gtid: &transaction.gtid };
+                    let place = Place { unit: index, gtid: &transaction.gtid, batch: number };
                     write_transaction(
                         &mut tx,
                         &mut self.tables,
@@ -256,6 +257,18 @@ impl Applier {
         self.position = position;
     }
 
+    /// A table that has changed is checked as all are when a cycle opens.
+    fn look_failure(&self, error: OpError, table: usize) -> Failure {
+        let name = self.tables.get(table).map(|table| table.state.name());
+        match (&error.cause, name) {
+            (Cause::Rows, Some(TableName { database, table })) => Failure::retry(
+                Side::Target,
+                format!("the definition of target table {database}.{table} has changed: it is checked again"),
+            ),
+            _ => error.into_failure(),
+        }
+    }
+
     /// Names the unit and table that an interrupt is about.
     fn stop(&self, interrupt: Interrupt, units: &[Unit]) -> Stop {
         match interrupt {
@@ -263,6 +276,7 @@ impl Applier {
             Interrupt::Other(failure) => Stop { unit: None, failure },
             Interrupt::Op(error) => match error.origin {
                 Origin::Control(_) => Stop { unit: None, failure: error.into_failure() },
+                Origin::Look { table } => Stop { unit: None, failure: self.look_failure(error, table) },
                 Origin::Row { unit, table } => {
                     let (gtid, table) = (units.get(unit).map(Unit::gtid), self.tables.get(table));
                     let failure =
@@ -280,6 +294,8 @@ impl Applier {
 struct Place<'a> {
     unit: usize,
     gtid: &'a Gtid,
+    /// Number of the batch.
+    batch: u64,
 }
 
 /// Why an attempt ended.
@@ -332,7 +348,7 @@ async fn write_transaction(
         table.check(&change.map).map_err(|halt| interrupt(halt.into()))?;
         if !table.is_prepared() {
             let client = tx.quiet_client().await?;
-            table.prepare(client).await.map_err(interrupt)?;
+            table.prepare(client, place.batch).await.map_err(interrupt)?;
         }
         let writing = table.writing().map_err(|halt| interrupt(halt.into()))?;
         let origin = Origin::Row { unit: place.unit, table: index };
@@ -341,8 +357,20 @@ async fn write_transaction(
             RowError::Halt(halt) => interrupt(halt.into()),
             RowError::Op(error) => Interrupt::Op(error),
         })?;
+        look_once(tx, table, index, place.batch).await?;
     }
     Ok(())
+}
+
+/// Asks, behind the table's first rows of a batch, whether the table still is what was checked.
+async fn look_once(
+    tx: &mut FencedTransaction<'_>,
+    table: &mut Table,
+    index: usize,
+    batch: u64,
+) -> Result<(), OpError> {
+    let Some(params) = table.first_look(batch) else { return Ok(()) };
+    tx.control(Origin::Look { table: index }, catalog::SIGNATURE, params, Expect::Rows(1)).await
 }
 
 fn unknown_table() -> Failure {

@@ -131,7 +131,6 @@ pub(super) async fn commit(
 }
 
 /// A statement in flight failed, or the progress can't be written.
-#[derive(Debug)]
 pub(super) enum CommitError {
     Op(OpError),
     Halt(Halt),

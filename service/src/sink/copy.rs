@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::SinkExt;
 use tokio_postgres::{Client, CopyInSink};
 
+use super::catalog;
 use super::checkpoint::{ChunkDone, CommitError, Progress, commit};
 use super::error::while_doing;
 use super::session::{Fence, Session};
@@ -40,7 +41,8 @@ impl ChunkWriter {
         Self { session: Session::new(client, MAX_IN_FLIGHT), fence }
     }
 
-    /// Opens the transaction and the COPY of one chunk.
+    /// Opens the transaction and the COPY of one chunk, on a table that is checked and held: COPY
+    /// rounds and cuts in silence to what a column's type has become.
     pub async fn start(&mut self, model: &TableModel) -> Result<ChunkCopy<'_>, Failure> {
         let columns = i16::try_from(model.columns.len()).map_err(|_| {
             Halt::new(Reason::UnsupportedType, "a table has more columns than PostgreSQL allows")
@@ -48,6 +50,7 @@ impl ChunkWriter {
         let copy_in = statements::copy_in(model)?;
         let mut tx = self.session.begin(&self.fence).await.map_err(OpError::into_failure)?;
         let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
+        catalog::hold_fit(client, model).await?;
         let sink = client.copy_in(&copy_in).await.map_err(while_doing("opening a COPY"))?;
         let buffer = Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4);
         let mut copy =

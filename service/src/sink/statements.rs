@@ -57,6 +57,11 @@ pub(super) fn update_matching(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("UPDATE ONLY {table} SET {} WHERE ctid = ({first_match})", assignments.join(", ")))
 }
 
+/// Takes the lock of a write: no change of the table's definition goes with it.
+pub(super) fn lock(model: &TableModel) -> Result<String, Halt> {
+    Ok(format!("LOCK TABLE ONLY {} IN ROW EXCLUSIVE MODE", qualified(&model.name)?))
+}
+
 /// Whether the table holds any row.
 pub(super) fn has_rows(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("SELECT EXISTS (SELECT FROM {})", qualified(&model.name)?))

@@ -123,7 +123,8 @@ const LOAD: &str = "\
 pub(super) fn save_params(pipeline: &str, state: &TableState) -> Result<Params, Halt> {
     let model = serde_json::to_string(&state.model)
         .map_err(|_| Halt::new(Reason::Internal, "a table model can't be written as JSON"))?;
-    let estimate = state.rows_estimated.map(|rows| i64::try_from(rows).unwrap_or(i64::MAX));
+    let estimate = state.rows_estimated.map(i64::try_from).transpose();
+    let estimate = estimate.map_err(|_| Halt::new(Reason::Internal, "an estimate of rows is beyond 2^63"))?;
     let plan = state.plan.as_ref().map(ToString::to_string);
     Ok(name_params(pipeline, state.name())
         .text(state.phase.name())

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tokio_postgres::Client;
 
+use super::catalog;
+use super::params::{Params, ParamsBuilder};
 use super::prepared::{self, Prepared};
 use super::table_state::{TablePhase, TableState};
 use crate::binlog::table_map::TableMap;
@@ -17,12 +19,18 @@ use crate::schema::{TableModel, TableName, diff};
 pub(super) struct Tables {
     tables: Vec<Table>,
     by_database: HashMap<String, HashMap<String, usize>>,
+    /// Number of the batch in hand.
+    batch: u64,
 }
 
 pub(super) struct Table {
     pub(super) state: TableState,
     shape: Option<Shape>,
     prepared: Option<Prepared>,
+    /// What the target's table was when its statements were prepared.
+    signature: String,
+    /// The batch that looked last whether it still is.
+    looked_in: u64,
 }
 
 /// The table map that was compared with the model last, and the encoder made from both.
@@ -40,7 +48,8 @@ pub(super) struct Writing<'a> {
 
 impl Tables {
     pub(super) fn new(states: Vec<TableState>) -> Self {
-        let mut tables = Self { tables: Vec::with_capacity(states.len()), by_database: HashMap::new() };
+        let tables = Vec::with_capacity(states.len());
+        let mut tables = Self { tables, by_database: HashMap::new(), batch: 0 };
         for state in states {
             tables.add(state);
         }
@@ -50,7 +59,15 @@ impl Tables {
     pub(super) fn add(&mut self, state: TableState) {
         let TableName { database, table } = state.name().clone();
         self.by_database.entry(database).or_default().insert(table, self.tables.len());
-        self.tables.push(Table { state, shape: None, prepared: None });
+        let signature = String::new();
+        self.tables.push(Table { state, shape: None, prepared: None, signature, looked_in: 0 });
+    }
+
+    /// A batch begins: what was seen of the target's tables is to be looked at again. Returns its
+    /// number.
+    pub(super) const fn begin_batch(&mut self) -> u64 {
+        self.batch += 1;
+        self.batch
     }
 
     pub(super) fn find(&self, database: &str, table: &str) -> Option<usize> {
@@ -118,10 +135,25 @@ impl Table {
         self.prepared.is_some()
     }
 
-    /// Prepares the statements, which must find the target's table as the model says.
-    pub(super) async fn prepare(&mut self, client: &Client) -> Result<(), Failure> {
+    /// Checks the target's table, which can't change until the batch ends, and prepares its
+    /// statements.
+    pub(super) async fn prepare(&mut self, client: &Client, batch: u64) -> Result<(), Failure> {
+        self.signature = catalog::hold_fit(client, &self.state.model).await?;
         self.prepared = Some(prepared::prepare(client, &self.state.model).await?);
+        self.looked_in = batch;
         Ok(())
+    }
+
+    /// Parameters of [`catalog::SIGNATURE`] that find the table as it was checked, once in each
+    /// batch: its first row has been sent, so that the lock of that write keeps the table as the
+    /// look finds it.
+    pub(super) fn first_look(&mut self, batch: u64) -> Option<Params> {
+        if self.looked_in == batch {
+            return None;
+        }
+        self.looked_in = batch;
+        let TableState { target_schema, target_table, .. } = &self.state;
+        Some(ParamsBuilder::default().text(target_schema).text(target_table).text(&self.signature).build())
     }
 
     /// What writing rows needs, once checked and prepared.

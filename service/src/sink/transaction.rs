@@ -28,6 +28,8 @@ pub(super) enum Origin {
     Control(&'static str),
     /// A row of the batch's unit and the registry's table with these indexes.
     Row { unit: usize, table: usize },
+    /// The look whether the registry's table with this index still is what was checked.
+    Look { table: usize },
 }
 
 /// How many rows a statement must touch.
@@ -37,14 +39,13 @@ pub(super) enum Expect {
     Rows(u64),
 }
 
-/// A statement that failed or touched another number of rows than it must.
-#[derive(Debug)]
+/// A statement that failed or touched another number of rows than it must. Not `Debug`: the driver's
+/// error holds what the server said.
 pub(super) struct OpError {
     pub(super) origin: Origin,
     pub(super) cause: Cause,
 }
 
-#[derive(Debug)]
 pub(super) enum Cause {
     Postgres(tokio_postgres::Error),
     Rows,
@@ -60,6 +61,7 @@ impl OpError {
         let doing = match self.origin {
             Origin::Control(doing) => doing,
             Origin::Row { .. } => "writing rows",
+            Origin::Look { .. } => "looking at a table",
         };
         match self.cause {
             Cause::Postgres(error) => failure(doing, &error),
@@ -177,7 +179,7 @@ impl<'a> FencedTransaction<'a> {
 
     fn is_full(&self, bytes: usize) -> bool {
         let count = self.in_flight.len();
-        count >= self.max_in_flight || (count > 0 && self.bytes_in_flight + bytes > MAX_BYTES_IN_FLIGHT)
+        count > 0 && (count >= self.max_in_flight || self.bytes_in_flight + bytes > MAX_BYTES_IN_FLIGHT)
     }
 
     async fn finish_first(&mut self) -> Result<(), OpError> {

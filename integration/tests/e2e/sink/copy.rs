@@ -132,3 +132,17 @@ fn what_the_target_refuses_names_no_value() {
         Ok(())
     });
 }
+
+#[test]
+fn a_chunk_is_not_copied_into_a_table_that_has_changed() {
+    run(async {
+        let fixture = fixture("chunk_drift").await?;
+        let table = table(&fixture);
+        let writer = writer(&fixture, &table).await?;
+        let mut chunks = chunk_writer(&fixture, &writer).await?;
+        fixture.target("ALTER TABLE t ALTER COLUMN v TYPE varchar(5)").await?;
+        let started = chunks.start(&table.model).await.map(drop);
+        assert_eq!(halt(started)?.reason, Reason::TargetDrift);
+        Ok(())
+    });
+}
