@@ -108,6 +108,28 @@ fn a_chunk_of_a_writer_that_is_fenced_off_leaves_nothing() {
 }
 
 #[test]
+fn a_take_over_waits_for_a_chunk_in_flight() {
+    run(async {
+        let fixture = fixture("chunk_waited").await?;
+        let table = table(&fixture);
+        let writer = writer(&fixture, &table).await?;
+        let mut chunks = chunk_writer(&fixture, &writer).await?;
+        let mut copy = chunks.start(&table.model).await?;
+        put_row(copy.row(), 1, None);
+        drop(writer);
+
+        let config = config(&fixture);
+        let taking = tokio::spawn(async move { take_over(&config, PIPELINE).await });
+        waits_for_a_lock(&fixture).await?;
+        assert!(!taking.is_finished());
+        copy.finish(&ChunkHeader { model: &table.model, chunk: 0, bounds: &json!({}) }).await?;
+        let writer = taking.await??;
+        assert_eq!(writer.done_chunks(&table.model.name).await?.len(), 1, "the chunk is seen");
+        Ok(())
+    });
+}
+
+#[test]
 fn what_the_target_refuses_names_no_value() {
     run(async {
         let fixture = fixture("chunk_refused").await?;

@@ -100,20 +100,12 @@ fn a_take_over_waits_for_the_transaction_of_the_writer_before() {
         let writer_before = fixture.target_session().await?;
         writer_before.exec("BEGIN; SELECT FROM tidegate.pipeline FOR SHARE").await?;
 
-        let client = connect(&config).await?;
-        let taking = Writer::take_over(client, PIPELINE, MAX_IN_FLIGHT, || ());
-        let mut taking = std::pin::pin!(taking);
-        let blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-            AND wait_event_type = 'Lock'";
-        loop {
-            tokio::select! {
-                result = &mut taking => anyhow::bail!("taken over too early: {:?}", result.map(drop)),
-                waiting = fixture.target_scalar(blocked) => if waiting?.as_deref() == Some("1") { break },
-            }
-        }
+        let taking = tokio::spawn(async move { take_over(&config, PIPELINE).await });
+        waits_for_a_lock(&fixture).await?;
+        assert!(!taking.is_finished());
         let advance = "UPDATE tidegate.checkpoint SET seq = seq + 1, processed = ''; COMMIT";
         writer_before.exec(advance).await?;
-        let writer = tokio::time::timeout(PATIENCE, taking).await??;
+        let writer = taking.await??;
         assert!(writer.checkpoint().position.is_some(), "what the transaction left is read");
         Ok(())
     });

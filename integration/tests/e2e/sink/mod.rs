@@ -140,3 +140,16 @@ async fn stored_set(fixture: &Fixture<'_>) -> Result<Option<String>> {
     let sql = format!("SELECT processed FROM tidegate.checkpoint WHERE pipeline = '{PIPELINE}'");
     fixture.target_scalar(&sql).await
 }
+
+/// Waits until a session of the target database waits for a lock.
+async fn waits_for_a_lock(fixture: &Fixture<'_>) -> Result<()> {
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+        AND wait_event_type = 'Lock' AND wait_event <> 'advisory'";
+    let look = async {
+        while fixture.target_scalar(waiting).await?.as_deref() != Some("1") {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(PATIENCE, look).await.context("nobody waits for a lock")?
+}
