@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
 use crate::shutdown::Shutdown;
-use crate::sink::writer::Writer;
+use crate::sink::{self, writer::Writer};
 use crate::status::{State, StatusHandle};
 use budget::Budget;
 
@@ -106,7 +106,7 @@ impl Context {
     /// Best effort: the target may be the reason for the halt.
     async fn record_halt(&self, halt: &Halt) {
         let recording = async {
-            let client = crate::sink::connect::connect(&self.config.target).await?;
+            let client = sink::connect::connect(&self.config.target).await?;
             let mut writer = self.take_over(client).await?;
             writer.record_halt(halt).await
         };
@@ -119,6 +119,10 @@ impl Context {
     }
 
     async fn take_over(&self, client: tokio_postgres::Client) -> Result<Writer, Failure> {
+        if let Some(finding) = sink::preflight::pooling(&self.config.target, &client).await? {
+            let detail = format!("{}: {}", finding.name, finding.problem);
+            return Err(Halt::new(Reason::TargetPreflight, detail).into());
+        }
         let (name, in_flight) = (&self.config.name, self.config.apply.max_in_flight);
         let mut waited = false;
         let on_standby = || {

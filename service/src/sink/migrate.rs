@@ -123,7 +123,13 @@ async fn migrate(client: &mut Client) -> Result<(), Failure> {
 fn migration_failure(error: &refinery::Error) -> Failure {
     let driver = error.kind().source().and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>());
     if let Some(driver) = driver {
-        return failure("migrating the control schema", driver);
+        return match failure("migrating the control schema", driver) {
+            // What is there is not what the migrations left behind.
+            Failure::Halt(halt) if halt.reason != Reason::TargetPreflight => {
+                Halt::new(Reason::CheckpointInvalid, halt.detail).into()
+            }
+            other => other,
+        };
     }
     let detail = match error.kind() {
         Kind::DivergentVersion(applied, _) => {

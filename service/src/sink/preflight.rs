@@ -1,8 +1,8 @@
 //! What `tidegate check` says of the target, every problem at once.
 
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::catalog;
 use super::connect::{OLDEST_SERVER, log_in, server_version, set_up};
@@ -34,9 +34,11 @@ pub async fn check(
     if version < OLDEST_SERVER {
         return Ok(vec![too_old(version)]);
     }
+    if let Some(finding) = pooling(config, &client).await? {
+        return Ok(vec![finding]);
+    }
     set_up(&client, config, version).await?;
     let mut findings = Vec::new();
-    check_pooling(config, &client, &mut findings).await?;
     check_server(&client, &mut findings).await?;
     let is_standby: bool = scalar(&client, "SELECT pg_is_in_recovery()", &[]).await?;
     if is_standby {
@@ -79,28 +81,34 @@ fn standby() -> Finding {
 
 /// Two sessions of a server have two backends. Behind a proxy that lends backends by the
 /// transaction, the second session gets the one that the first has just given back.
-async fn check_pooling(
-    config: &TargetConfig,
-    client: &Client,
-    findings: &mut Vec<Finding>,
-) -> Result<(), Failure> {
-    let backend = "SELECT pg_backend_pid()";
+///
+/// To be asked before a take-over: its lock would stay with a backend that serves anyone.
+pub async fn pooling(config: &TargetConfig, client: &Client) -> Result<Option<Finding>, Failure> {
     let second = log_in(config).await?;
-    let before: i32 = scalar(client, backend, &[]).await?;
+    let before = backend(client).await?;
     second.batch_execute("BEGIN").await.map_err(while_doing(DOING))?;
-    let other: i32 = scalar(&second, backend, &[]).await?;
+    let other = backend(&second).await?;
     // With one backend to lend, the first session would now wait for the second.
-    let moved = before == other || scalar::<i32>(client, backend, &[]).await? != before;
+    let moved = before == other || backend(client).await? != before;
     second.batch_execute("ROLLBACK").await.map_err(while_doing(DOING))?;
-    if moved {
-        findings.push(Finding::error(
+    Ok(moved.then(|| {
+        Finding::error(
             "target.pooling",
             "the connection goes through a proxy that pools by transaction or statement",
             "the lock that keeps a second writer out, session settings and prepared statements belong to a session",
             "point target.url at the server itself, or set pool_mode = session for this database",
-        ));
-    }
-    Ok(())
+        )
+    }))
+}
+
+/// The server process that serves the session. By the simple protocol: prepared statements are what
+/// such proxies get wrong.
+async fn backend(client: &Client) -> Result<Option<String>, Failure> {
+    let answer = client.simple_query("SELECT pg_backend_pid()").await.map_err(while_doing(DOING))?;
+    Ok(answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    }))
 }
 
 async fn check_server(client: &Client, findings: &mut Vec<Finding>) -> Result<(), Failure> {

@@ -202,6 +202,20 @@ fn a_damaged_control_schema_is_refused() {
 }
 
 #[test]
+fn objects_in_the_way_of_the_control_schema_are_refused() {
+    run(async {
+        let fixture = fixture("in_the_way").await?;
+        fixture
+            .target("CREATE SCHEMA tidegate AUTHORIZATION tidegate; CREATE TABLE tidegate.halt (id int)")
+            .await?;
+        let client = connect(&config(&fixture)).await?;
+        let result = Writer::take_over(client, PIPELINE, MAX_IN_FLIGHT, || ()).await;
+        assert_eq!(halt(result.map(drop))?.reason, Reason::CheckpointInvalid);
+        Ok(())
+    });
+}
+
+#[test]
 fn a_migration_waits_until_no_writer_runs() {
     run(async {
         let fixture = fixture("migration").await?;
