@@ -6,6 +6,7 @@
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
+use tidegate_integration::wait::{Look, until};
 use tidegate_integration::{Fixture, Servers, Tidegate, run};
 
 const TABLES: &str = "
@@ -70,6 +71,25 @@ const SCENARIOS: &[Scenario] = &[
     on_source("drops", "DROP TABLE keyless", "ddl_unsupported"),
     on_source("renames", "RENAME TABLE t TO t_old, keyless TO t", "ddl_unsupported"),
     on_source("comments", "/* c */ alter/**/table/**/`t` COMMENT 'x'", "ddl_unsupported"),
+    on_source(
+        "unlogged",
+        "SET SESSION sql_log_bin = 0; ALTER TABLE t ADD COLUMN more INT; SET SESSION sql_log_bin = 1;
+         INSERT INTO t VALUES (2, 'two', NULL, 3)",
+        "schema_drift",
+    ),
+    on_source(
+        "long",
+        "CREATE TABLE l234567890123456789012345678901234567890123456789012345678901234 (id INT PRIMARY KEY)",
+        "unsupported_name",
+    ),
+    on_source("wide", "CREATE TABLE wide (id VARCHAR(768) PRIMARY KEY)", "unsupported_key"),
+    on_source("shape", "CREATE TABLE shape (id INT PRIMARY KEY, p POINT)", "unsupported_type"),
+    on_source(
+        "koi",
+        "CREATE TABLE koi (id INT PRIMARY KEY, note TEXT CHARACTER SET koi8r)",
+        "unsupported_charset",
+    ),
+    on_source("selects", "CREATE TABLE copied SELECT * FROM keyless", "ddl_unsupported"),
     on_source("nul", "INSERT INTO t VALUES (2, 'a\\0b', NULL)", "value_invalid"),
     Scenario {
         name: "metadata",
@@ -107,6 +127,9 @@ async fn halts(servers: &Servers, scenario: &Scenario) -> Result<()> {
     ensure!(fixture.stored_gtid_set().await? == before, "the position moved past the halt");
     let rows = fixture.target_scalar("SELECT count(*) FROM t").await?;
     ensure!(rows.as_deref() == Some("1"), "{rows:?} rows");
+    let tables = "SELECT string_agg(tablename, ',' ORDER BY tablename) FROM pg_tables WHERE schemaname = current_schema()";
+    let tables = fixture.target_scalar(tables).await?;
+    ensure!(tables.as_deref() == Some("keyless,t"), "the target has other tables: {tables:?}");
     ensure!(tidegate.stop().await? == Some(3), "SIGTERM while halted exits with 3");
     Ok(())
 }
@@ -137,6 +160,17 @@ fn each_by_name_with_the_position_before_it() {
     });
 }
 
+/// Asks to resume and waits for what comes of it. The halt that is resumed from may still be shown
+/// when the answer is here, so that none of them ends the wait.
+async fn resumed(tidegate: &Tidegate, holds: impl Fn(&Value) -> bool) -> Result<()> {
+    ensure!(tidegate.post("/v1/resume").await?.status < 300, "resume is accepted");
+    until("what comes of the resume", || async {
+        let status = tidegate.status().await?;
+        Ok(if holds(&status) { Look::Done(()) } else { Look::NotYet(status.to_string()) })
+    })
+    .await
+}
+
 #[test]
 fn a_resume_gets_past_what_was_mended() {
     run(async {
@@ -148,16 +182,140 @@ fn a_resume_gets_past_what_was_mended() {
         fixture.source(INSERT).await?;
         tidegate.wait_halt().await?;
         fixture.target("ALTER TABLE t DROP CONSTRAINT ours").await?;
-        ensure!(tidegate.post("/v1/resume").await?.status < 300, "resume is accepted");
-        tidegate
-            .wait_status("no halt", |status| status["halt"].is_null() && status["state"] == "streaming")
-            .await?;
+        resumed(&tidegate, |status| status["halt"].is_null() && status["state"] == "streaming").await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await?;
-        let open =
-            fixture.target_scalar("SELECT count(*) FROM tidegate.halt WHERE cleared_at IS NULL").await?;
+        let open = open_halts(&fixture).await?;
         ensure!(open.as_deref() == Some("0"), "the halt is not cleared: {open:?}");
         Ok(())
+    });
+}
+
+/// How many halts the target's control schema has open.
+async fn open_halts(fixture: &Fixture<'_>) -> Result<Option<String>> {
+    fixture.target_scalar("SELECT count(*) FROM tidegate.halt WHERE cleared_at IS NULL").await
+}
+
+#[test]
+fn a_restart_does_not_get_past_a_halt_but_a_mended_one_does() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("restarted").await?;
+        fixture.source(TABLES).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.target("ALTER TABLE t ADD CONSTRAINT ours CHECK (id < 2)").await?;
+        let before = fixture.stored_gtid_set().await?;
+        fixture.source(INSERT).await?;
+        let halt = tidegate.wait_halt().await?;
+        check_halt(&fixture, &tidegate, &halt, "target_constraint").await?;
+
+        tidegate.kill().await?;
+        tidegate.spawn(&["--exit-on-halt"])?;
+        ensure!(tidegate.exit_code().await? == Some(3), "--exit-on-halt exits with 3");
+        ensure!(fixture.stored_gtid_set().await? == before, "the position moved past the halt");
+        tidegate.launch(&[]).await?;
+        let again = tidegate.wait_halt().await?;
+        ensure!(again["gtid"] == halt["gtid"], "another transaction: {again}");
+        check_halt(&fixture, &tidegate, &again, "target_constraint").await?;
+        resumed(&tidegate, |status| {
+            status["halt"]["gtid"] == halt["gtid"] && status["halt"]["since"] != again["since"]
+        })
+        .await?;
+        ensure!(open_halts(&fixture).await?.as_deref() == Some("1"), "one halt at a time is open");
+
+        tidegate.stop().await?;
+        fixture.target("ALTER TABLE t DROP CONSTRAINT ours").await?;
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        let open = open_halts(&fixture).await?;
+        ensure!(open.as_deref() == Some("0"), "the halt is not cleared: {open:?}");
+        ensure!(tidegate.wait_health(200).await?.status == 200, "healthy again");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_server_that_stays_away_uses_up_the_retry_budget() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("away").await?;
+        fixture.source(TABLES).await?;
+        let nobody = ([127, 0, 0, 1], 1).into();
+        for (config, reason) in [
+            (fixture.config().source_at(nobody), "source_unavailable"),
+            (fixture.config().target_at(nobody), "target_unavailable"),
+        ] {
+            let config = config.set("retry.max_connect_attempts", 2).set("retry.initial_backoff", "10ms");
+            let tidegate = Tidegate::start(config).await?;
+            let halt = tidegate.wait_halt().await?;
+            ensure!(halt["reason"] == reason, "halted otherwise: {halt}");
+            let health = tidegate.wait_health(503).await?;
+            ensure!(health.body.contains(reason), "/health does not say why: {}", health.body);
+            ensure!(tidegate.get("/live").await?.status == 200, "/live is always 200");
+            ensure!(tidegate.stop().await? == Some(3), "SIGTERM while halted exits with 3");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_control_schema_that_is_not_ours_is_not_guessed_at() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("tampered").await?;
+        fixture.source(TABLES).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        tidegate.caught_up(&fixture).await?;
+        tidegate.stop().await?;
+        let good = fixture.stored_gtid_set().await?;
+        for (damage, repair) in [
+            (
+                "UPDATE tidegate.checkpoint SET processed = 'nonsense'".to_owned(),
+                format!("UPDATE tidegate.checkpoint SET processed = '{good}'"),
+            ),
+            (
+                "CREATE TABLE tidegate.kept AS TABLE tidegate.checkpoint; DELETE FROM tidegate.checkpoint"
+                    .to_owned(),
+                "INSERT INTO tidegate.checkpoint SELECT * FROM tidegate.kept; DROP TABLE tidegate.kept"
+                    .to_owned(),
+            ),
+        ] {
+            fixture.target(&damage).await?;
+            tidegate.launch(&[]).await?;
+            let halt = tidegate.wait_halt().await.map_err(|error| error.context(damage))?;
+            ensure!(halt["reason"] == "checkpoint_invalid", "halted otherwise: {halt}");
+            ensure!(!halt.to_string().contains("nonsense"), "the damage is repeated: {halt}");
+            tidegate.stop().await?;
+            fixture.target(&repair).await?;
+        }
+        tidegate.launch(&[]).await?;
+        fixture.source(INSERT).await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn a_transaction_beyond_the_buffer_waits_for_a_larger_one() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("buffer").await?;
+        fixture.source("CREATE TABLE big (id INT PRIMARY KEY, body LONGTEXT)").await?;
+        let mut tidegate = Tidegate::start(fixture.config().set("fold.max_buffer_bytes", "1MiB")).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture
+            .source("BEGIN; INSERT INTO big VALUES (1, REPEAT('x', 700000)); INSERT INTO big VALUES (2, REPEAT('y', 700000)); COMMIT")
+            .await?;
+        let halt = tidegate.wait_halt().await?;
+        check_halt(&fixture, &tidegate, &halt, "buffer_exhausted").await?;
+        let rows = fixture.target_scalar("SELECT count(*) FROM big").await?;
+        ensure!(rows.as_deref() == Some("0"), "{rows:?} rows of a transaction that was refused");
+        tidegate.stop().await?;
+        tidegate.config.put("fold.max_buffer_bytes", "4MiB");
+        tidegate.launch(&[]).await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
     });
 }
 
