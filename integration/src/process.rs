@@ -399,7 +399,7 @@ fn not_halted(status: &Value) -> Result<()> {
 }
 
 /// `TIDEGATE_BIN`, or the binary that cargo built next to this test.
-fn binary() -> Result<PathBuf> {
+pub fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("TIDEGATE_BIN") {
         return Ok(path.into());
     }

@@ -1,8 +1,13 @@
 //! The commands, their exit codes, and the admin surface of a healthy pipeline.
 
-use anyhow::ensure;
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use tidegate::config::{self, Environment};
+use tidegate_integration::process::CommandOutput;
 use tidegate_integration::{Servers, Tidegate, run};
+use tokio::process::Command;
 
 const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(20)); INSERT INTO t VALUES (1, 'one')";
 
@@ -93,6 +98,114 @@ fn the_admin_surface_while_streaming() {
             ensure!(metrics.contains(metric), "{metric} is missing:\n{metrics}");
         }
         ensure!(tidegate.get("/nowhere").await?.status == 404, "404 elsewhere");
+        Ok(())
+    });
+}
+
+/// The binary without the harness's configuration file, in a folder of its own.
+async fn tidegate_in(dir: &std::path::Path, args: &[&str]) -> Result<CommandOutput> {
+    let output = Command::new(tidegate_integration::process::binary()?)
+        .args(args)
+        .current_dir(dir)
+        .env_clear()
+        .output()
+        .await?;
+    Ok(CommandOutput {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    })
+}
+
+#[test]
+fn init_writes_a_file_that_is_read_and_leaves_one_that_exists() {
+    run(async {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("tidegate.toml");
+        let written = tidegate_in(dir.path(), &["init"]).await?;
+        ensure!(written.code == Some(0), "{written:?}");
+        let text = fs::read_to_string(&path)?;
+        config::parse(&text, &Environment::default()).context("the file that init wrote")?;
+
+        fs::write(&path, "mine")?;
+        let again = tidegate_in(dir.path(), &["init"]).await?;
+        ensure!(again.code == Some(1) && again.stderr.contains("tidegate.toml"), "{again:?}");
+        ensure!(fs::read_to_string(&path)? == "mine", "the file was overwritten");
+
+        let printed = tidegate_in(dir.path(), &["init", "--output", "-"]).await?;
+        ensure!(printed.code == Some(0) && printed.stdout == text, "{printed:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    run(async {
+        let dir = tempfile::tempdir()?;
+        for args in
+            [&[] as &[&str], &["nonsense"], &["run", "--nonsense"], &["run", "--config", "nowhere.toml"]]
+        {
+            let output = tidegate_in(dir.path(), args).await?;
+            ensure!(output.code == Some(2) && !output.stderr.is_empty(), "{args:?}: {output:?}");
+        }
+        Ok(())
+    });
+}
+
+/// A lock on a table that waits to be copied keeps the pipeline in its snapshot for as long as the
+/// test needs.
+#[test]
+fn in_mid_copy_it_is_healthy_and_not_ready_and_stops_with_0() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("midcopy").await?;
+        fixture.source(TABLE).await?;
+        fixture.source("CREATE TABLE held (id INT PRIMARY KEY); INSERT INTO held VALUES (1)").await?;
+        let mut holder = fixture.source_session().await?;
+        holder.exec("LOCK TABLES held WRITE").await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("snapshotting").await?;
+        for (path, code) in [("/live", 200), ("/health", 200), ("/ready", 503)] {
+            let answer = tidegate.get(path).await?;
+            ensure!(answer.status == code, "{path} in mid-copy: {answer:?}");
+        }
+        let status = tidegate.cli(&["status"]).await?;
+        ensure!(status.code == Some(0) && status.stdout.contains("snapshotting"), "{status:?}");
+        ensure!(tidegate.stop().await? == Some(0), "SIGTERM in mid-copy ends with 0");
+
+        holder.exec("UNLOCK TABLES").await?;
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn a_halt_is_told_by_every_door() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("doors").await?;
+        fixture.source(TABLE).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("INSERT INTO t VALUES (2, 'nul\\0')").await?;
+        tidegate.wait_halt().await?;
+        for (path, code) in [("/live", 200), ("/health", 503), ("/ready", 503)] {
+            let answer = tidegate.get(path).await?;
+            ensure!(answer.status == code, "{path} when halted: {answer:?}");
+        }
+        let halt = tidegate.status().await?["halt"].clone();
+        for field in ["reason", "detail", "gtid", "table", "remedy", "since"] {
+            ensure!(halt[field].is_string(), "{field}: {halt}");
+        }
+        let told = tidegate.cli(&["status"]).await?;
+        ensure!(told.code == Some(3) && told.stdout.contains("value_invalid"), "{told:?}");
+        ensure!(tidegate.stop().await? == Some(3), "stopped while halted");
+        let stored = tidegate.cli(&["status", "--json"]).await?;
+        let json: Value = serde_json::from_str(&stored.stdout)?;
+        ensure!(stored.code == Some(3) && json["reachable"] == false, "{stored:?}");
+        ensure!(json["stored"]["halt"]["reason"] == "value_invalid", "{json}");
+        tidegate.spawn(&["--exit-on-halt"])?;
+        ensure!(tidegate.exit_code().await? == Some(3), "--exit-on-halt");
         Ok(())
     });
 }

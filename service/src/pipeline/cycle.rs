@@ -135,7 +135,7 @@ fn publish_table(status: &StatusHandle, table: &TableState) {
 impl snapshot::Observer for StatusHandle {
     fn table(&self, state: &TableState) {
         publish_table(self, state);
-        if state.phase == TablePhase::Copying {
+        if matches!(state.phase, TablePhase::Capturing | TablePhase::Copying) {
             self.enter(State::Snapshotting);
         }
     }
