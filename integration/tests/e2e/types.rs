@@ -23,6 +23,8 @@ const INSERTED: usize = 100;
 const UPDATED: usize = 200;
 const WRITTEN_WHILE_STOPPED: usize = 300;
 const DELETED: usize = 400;
+/// What is added to the keys of rows that move.
+const MOVED: usize = 5000;
 
 impl TypeTable {
     /// The table with a key, and one of the same columns without any key.
@@ -167,7 +169,15 @@ fn copy_stream_and_restart_lead_to_one_text() {
         on_every_table(&fixture, |table| format!("DELETE FROM {} WHERE id >= {INSERTED}", table.name))
             .await?;
         tidegate.caught_up(&fixture).await?;
-        assert_all_rows(&fixture, &[COPIED], 0).await
+        assert_all_rows(&fixture, &[COPIED], 0).await?;
+
+        // A change of the key is a delete and an insert of the whole row.
+        let move_keys =
+            |table: &TypeTable| format!("UPDATE {} SET id = id + {MOVED} ORDER BY id DESC", table.name);
+        on_every_table(&fixture, move_keys).await?;
+        tidegate.caught_up(&fixture).await?;
+        assert_all_rows(&fixture, &[COPIED + MOVED], 0).await?;
+        fixture.assert_same().await
     });
 }
 
