@@ -343,3 +343,21 @@ fn what_touches_no_replicated_row_passes_by() {
         Ok(())
     });
 }
+
+/// An event arrives before its commit is finished on the source, which does not show the table yet
+/// that it says it has created. Without a sync of the binlog the source sends what it has flushed,
+/// and the delay holds the commit back after that.
+#[test]
+fn a_table_whose_creation_is_not_finished_yet_is_waited_for() {
+    run(async {
+        let delayed = ["--sync-binlog=0", "--binlog-group-commit-sync-delay=700000"];
+        let servers = Servers::own(&delayed, &[]).await?;
+        let fixture = servers.fixture("unfinished").await?;
+        fixture.source(TABLES).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("CREATE TABLE made (id INT PRIMARY KEY); INSERT INTO made VALUES (1)").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}

@@ -70,17 +70,22 @@ pub(super) async fn check(
 }
 
 async fn refuse_ahead(conn: &mut Conn, processed: &GtidSet) -> Result<(), Failure> {
+    let missing = wait_executed(conn, processed).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let detail = format!("the source does not have transactions that were applied from it: {missing}");
+    Err(Halt::new(Reason::SourceIdentityMismatch, detail).into())
+}
+
+/// Waits until the source has finished every transaction of `set`, and returns those that it still
+/// lacks after `AHEAD_PATIENCE`.
+pub(super) async fn wait_executed(conn: &mut Conn, set: &GtidSet) -> Result<GtidSet, Failure> {
     let deadline = Instant::now() + AHEAD_PATIENCE;
     loop {
-        let executed = reader::gtid_executed(conn).await?;
-        if executed.includes(processed) {
-            return Ok(());
-        }
-        if Instant::now() >= deadline {
-            let missing = processed.subtract(&executed);
-            let detail =
-                format!("the source does not have transactions that were applied from it: {missing}");
-            return Err(Halt::new(Reason::SourceIdentityMismatch, detail).into());
+        let missing = set.subtract(&reader::gtid_executed(conn).await?);
+        if missing.is_empty() || Instant::now() >= deadline {
+            return Ok(missing);
         }
         tokio::time::sleep(AHEAD_POLL).await;
     }

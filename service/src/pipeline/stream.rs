@@ -9,12 +9,12 @@ use mysql_async::Conn;
 use tokio::task::JoinHandle;
 
 use super::queue::{self, Receiver, Sender};
-use super::{Context, cycle, task_failed, watch};
+use super::{Context, continuity, cycle, task_failed, watch};
 use crate::binlog::event::{Event, event_type};
 use crate::fold::unit::Unit;
 use crate::fold::{Fold, Step};
 use crate::gtid::GtidSet;
-use crate::halt::Failure;
+use crate::halt::{Failure, Side};
 use crate::sink::apply::{self, Applier};
 use crate::sink::table_state::TablePhase;
 use crate::source::dump::Dump;
@@ -173,6 +173,13 @@ impl Apply<'_> {
     async fn announce_created(&mut self, batch: &[Unit]) -> Result<(), Failure> {
         for unit in batch {
             let Some(name) = self.applier.wants_model(unit).cloned() else { continue };
+            // The event can be here before its commit is finished there: until then the table does
+            // not show, or shows as what it replaces.
+            let creation = GtidSet::from_iter([unit.gtid()]);
+            if !continuity::wait_executed(&mut self.conn, &creation).await?.is_empty() {
+                let message = format!("the source has not finished {}, which it has sent", unit.gtid());
+                return Err(Failure::retry(Side::Source, message));
+            }
             if let Some(model) = reader::table(&mut self.conn, &name).await? {
                 self.applier.announce(model);
             }
