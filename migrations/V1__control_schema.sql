@@ -72,7 +72,6 @@ CREATE TABLE tidegate.table_state (
     target_schema   text COLLATE "C" NOT NULL,
     target_table    text COLLATE "C" NOT NULL,
     model           jsonb NOT NULL,
-    plan            jsonb,
     rows_copied     bigint NOT NULL DEFAULT 0,
     rows_estimated  bigint,
     updated_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -92,7 +91,6 @@ COMMENT ON COLUMN tidegate.table_state.converge_set IS 'The table shows one stat
 COMMENT ON COLUMN tidegate.table_state.target_schema IS 'PostgreSQL schema';
 COMMENT ON COLUMN tidegate.table_state.target_table IS 'PostgreSQL table; only one pipeline may write it';
 COMMENT ON COLUMN tidegate.table_state.model IS 'Definition of the source''s table as of the position, with the target''s types';
-COMMENT ON COLUMN tidegate.table_state.plan IS 'Plan of the copy';
 COMMENT ON COLUMN tidegate.table_state.rows_copied IS 'Rows copied by the chunks done';
 COMMENT ON COLUMN tidegate.table_state.rows_estimated IS 'The source''s estimate of the table''s rows when the copy was planned';
 COMMENT ON COLUMN tidegate.table_state.updated_at IS 'Time of the last change of this row';

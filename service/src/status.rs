@@ -20,9 +20,10 @@ use crate::config::Config;
 use crate::gtid::GtidSet;
 use crate::halt::{Halt, Side};
 use crate::schema::TableName;
+use crate::schema::phase::TablePhase;
 use crate::telemetry::metrics;
 
-pub use report::{ErrorReport, ErrorSide, HaltReport, Report, State, TableReport, TableState, rfc3339};
+pub use report::{ErrorReport, ErrorSide, HaltReport, Report, State, TableReport, rfc3339};
 
 /// The source is asked about once a second; an answer older than this says nothing about now.
 pub const OBSERVATION_AGE_MAX: Duration = Duration::from_secs(10);
@@ -239,7 +240,7 @@ impl StatusHandle {
     }
 
     /// A table's state; its counts stay. `target` is `schema.table`.
-    pub fn table(&self, source: &TableName, target: &str, state: TableState) {
+    pub fn table(&self, source: &TableName, target: &str, state: TablePhase) {
         let mut facts = self.facts();
         match facts.tables.get_mut(source) {
             Some(table) => {

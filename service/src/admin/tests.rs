@@ -7,8 +7,9 @@ use super::*;
 use crate::config::{self, Environment, Secret};
 use crate::halt::{Halt, Reason};
 use crate::schema::TableName;
+use crate::schema::phase::TablePhase;
 use crate::shutdown::{self, Trigger};
-use crate::status::{State, TableState};
+use crate::status::State;
 use crate::telemetry::metrics::tests::shared as shared_metrics;
 
 const TOKEN: &str = "0123456789abcdef";
@@ -130,7 +131,7 @@ async fn status_and_metrics_state_the_same_facts() {
     let _turn = METRICS_TURN.lock().await;
     let surface = surface().await;
     let table = TableName { database: "a".into(), table: "<b>&\"x".into() };
-    surface.status.table(&table, "a.x", TableState::Copying);
+    surface.status.table(&table, "a.x", TablePhase::Copying);
     surface.status.halt(&Halt::new(Reason::SchemaDrift, "column x"));
     let status = surface.get("/status").await.json();
     assert_eq!(status["state"], "halted");

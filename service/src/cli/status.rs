@@ -146,7 +146,7 @@ impl Lines {
 mod tests {
     use super::*;
     use crate::halt::{Halt, Reason};
-    use crate::status::TableState;
+    use crate::schema::phase::TablePhase;
     use std::time::SystemTime;
 
     fn stored() -> Stored {
@@ -163,7 +163,7 @@ mod tests {
             processed_gtid_set: Some("a:1-5,\nb:1".into()),
             source_committed_at: None,
             halt: Some(HaltReport::new(&halt, SystemTime::UNIX_EPOCH)),
-            tables: vec![table("users", TableState::Copying), table("o", TableState::Streaming)],
+            tables: vec![table("users", TablePhase::Copying), table("o", TablePhase::Streaming)],
         }
     }
 

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use crate::sink::report::{RecordedHalt, Report};
-use crate::sink::table_state::{self, TablePhase};
-use crate::status::{HaltReport, TableReport, TableState, rfc3339};
+use crate::sink::table_state::TableState;
+use crate::status::{HaltReport, TableReport, rfc3339};
 
 /// What the target tells about a pipeline whose process can't be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,26 +36,10 @@ impl Stored {
     }
 }
 
-impl From<TablePhase> for TableState {
-    fn from(phase: TablePhase) -> Self {
-        match phase {
-            TablePhase::Pending => Self::Pending,
-            TablePhase::Capturing => Self::Capturing,
-            TablePhase::Copying => Self::Copying,
-            TablePhase::CatchingUp => Self::CatchingUp,
-            TablePhase::Streaming => Self::Streaming,
-            TablePhase::Resyncing => Self::Resyncing,
-            TablePhase::Detached => Self::Detached,
-            TablePhase::Halted => Self::Halted,
-        }
-    }
-}
-
-impl From<table_state::TableState> for TableReport {
-    fn from(table: table_state::TableState) -> Self {
-        let target = format!("{}.{}", table.target_schema, table.target_table);
+impl From<TableState> for TableReport {
+    fn from(table: TableState) -> Self {
         let (rows_copied, rows_estimated) = (table.rows_copied, table.rows_estimated);
-        Self { rows_copied, rows_estimated, ..Self::new(table.name(), &target, table.phase.into()) }
+        Self { rows_copied, rows_estimated, ..Self::new(table.name(), &table.target(), table.phase) }
     }
 }
 

@@ -7,8 +7,9 @@ use crate::fold::{Fold, FoldPolicy, XaPolicy};
 use crate::halt::{Failure, Halt, Reason};
 use crate::preflight::Finding;
 use crate::schema::TableName;
+use crate::schema::phase::TablePhase;
 use crate::sink::apply::Applier;
-use crate::sink::table_state::{TablePhase, TableState};
+use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
 use crate::snapshot;
@@ -48,13 +49,13 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     progress.established = true;
     let identity = source::connect::identity(&mut conn).await?;
     detach_excluded(context, &mut writer).await?;
-    publish_tables(context, &writer.load_tables().await?);
+    publish_tables(&context.status, &writer.load_tables().await?);
     copy(context, &mut writer, progress).await?;
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
     let states = writer.load_tables().await?;
     catalog::verify(writer.client(), &states).await?;
-    publish_tables(context, &states);
+    publish_tables(&context.status, &states);
     let dump = Dump::open(&config.source, &resume.replica_uuid, &resume.dump_set).await?;
     let caught_up_at = reader::gtid_executed(&mut conn).await?;
     let policy = FoldPolicy {
@@ -117,15 +118,14 @@ async fn copy(context: &Context, writer: &mut Writer, progress: &mut Progress) -
     Ok(())
 }
 
-fn publish_tables(context: &Context, tables: &[TableState]) {
+pub(super) fn publish_tables<'a>(status: &StatusHandle, tables: impl IntoIterator<Item = &'a TableState>) {
     for table in tables {
-        publish_table(&context.status, table);
+        publish_table(status, table);
     }
 }
 
 fn publish_table(status: &StatusHandle, table: &TableState) {
-    let target = format!("{}.{}", table.target_schema, table.target_table);
-    status.table(table.name(), &target, table.phase.into());
+    status.table(table.name(), &table.target(), table.phase);
     status.copy_begun(table.name(), table.rows_copied);
     if let Some(rows) = table.rows_estimated {
         status.rows_estimated(table.name(), rows);

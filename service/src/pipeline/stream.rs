@@ -15,8 +15,8 @@ use crate::fold::unit::Unit;
 use crate::fold::{Fold, Step};
 use crate::gtid::GtidSet;
 use crate::halt::{Failure, Side};
+use crate::schema::phase::TablePhase;
 use crate::sink::apply::{self, Applier};
-use crate::sink::table_state::TablePhase;
 use crate::source::dump::Dump;
 use crate::source::reader;
 use crate::status::{Applied, State, StatusHandle};
@@ -161,12 +161,9 @@ impl Apply<'_> {
     async fn apply(&mut self, batch: &[Unit]) -> Result<(), Failure> {
         self.announce_created(batch).await?;
         let started = Instant::now();
-        let applied = self.applier.apply(batch).await;
-        if let Ok(progress) = &applied {
-            self.publish(progress, started);
-            return Ok(());
-        }
-        applied.map(drop)
+        let applied = self.applier.apply(batch).await?;
+        self.publish(&applied, started);
+        Ok(())
     }
 
     /// Reads the definitions of tables that the batch creates, as the source has them now.
@@ -200,9 +197,8 @@ impl Apply<'_> {
             last_commit_micros: applied.commit_micros,
             oldest_pending_micros: self.receiver.oldest_commit_micros(),
         });
-        for table in self.applier.tables() {
-            let target = format!("{}.{}", table.target_schema, table.target_table);
-            self.context.status.table(table.name(), &target, table.phase.into());
+        if applied.tables_changed() {
+            cycle::publish_tables(&self.context.status, self.applier.tables());
         }
         self.enter_streaming();
     }

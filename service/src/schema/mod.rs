@@ -3,6 +3,7 @@
 pub mod charset;
 pub mod diff;
 pub mod filter;
+pub mod phase;
 pub mod render;
 pub mod types;
 

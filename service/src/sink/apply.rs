@@ -12,7 +12,7 @@ use super::checkpoint::{Batch, CommitError, Position, Progress as Written, commi
 use super::error::failure;
 use super::rows::{RowError, RowWriter};
 use super::schema_change::{AppliedChange, Decision, decide};
-use super::table_state::{TablePhase, TableState};
+use super::table_state::TableState;
 use super::tables::{Table, Tables};
 use super::transaction::{Cause, Expect, FencedTransaction, OpError, Origin};
 use super::writer::Writer;
@@ -20,6 +20,7 @@ use crate::fold::unit::{Fingerprint, RowsKind, SchemaChange, Transaction, Unit};
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
+use crate::schema::phase::TablePhase;
 use crate::schema::render::target_name;
 use crate::schema::{TableModel, TableName};
 
@@ -45,6 +46,16 @@ pub struct Progress {
     pub commit_micros: Option<u64>,
     /// Tables that show one state of the source from now on.
     pub became_streaming: Vec<TableName>,
+    /// Tables that the stream has created.
+    pub created: Vec<TableName>,
+}
+
+impl Progress {
+    /// Whether [`Applier::tables`] shows anything new.
+    #[must_use]
+    pub const fn tables_changed(&self) -> bool {
+        !self.became_streaming.is_empty() || !self.created.is_empty()
+    }
 }
 
 /// Why a batch could not be applied, and from which unit on.
@@ -208,6 +219,7 @@ impl Applier {
         commit(tx, &Written::Batch(&batch)).await.map_err(|error| at(error.into_failure(), change))?;
         for state in states {
             self.announced.remove(state.name());
+            progress.created.push(state.name().clone());
             self.tables.add(state);
         }
         self.tables.mark_streaming(&streaming);
@@ -236,7 +248,6 @@ impl Applier {
             converge_set: None,
             target_schema: target_schema.to_owned(),
             target_table: target_table.to_owned(),
-            plan: None,
             rows_copied: 0,
             rows_estimated: Some(0),
             model,

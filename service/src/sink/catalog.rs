@@ -5,11 +5,12 @@ use tokio_postgres::{Client, Row};
 use super::checkpoint::{CommitError, Progress, commit};
 use super::error::{failure, while_doing};
 use super::statements;
-use super::table_state::{TablePhase, TableState};
+use super::table_state::TableState;
 use super::transaction::{FencedTransaction, OpError};
 use super::writer::Writer;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, check_target};
+use crate::schema::phase::TablePhase;
 use crate::schema::render;
 use crate::schema::{TableModel, TableName};
 

@@ -7,7 +7,8 @@ use crate::halt::{Halt, Reason};
 use crate::schema::TableName;
 use crate::schema::filter::Filter;
 
-use super::table_state::{TablePhase, TableState};
+use super::table_state::TableState;
+use crate::schema::phase::TablePhase;
 
 /// A schema change applied to the target, as recorded in `tidegate.schema_change`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,57 +6,8 @@ use super::error::{control_schema_invalid, while_doing};
 use super::params::{Params, ParamsBuilder};
 use crate::gtid::GtidSet;
 use crate::halt::{Failure, Halt, Reason};
+use crate::schema::phase::TablePhase;
 use crate::schema::{TableModel, TableName};
-
-/// Where a table stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TablePhase {
-    /// Known, not yet captured.
-    Pending,
-    /// Waiting for the brief read lock of the capture.
-    Capturing,
-    Copying,
-    /// Copied; shows one state of the source once the processed set includes `converge_set`.
-    CatchingUp,
-    Streaming,
-    Resyncing,
-    /// No longer in the filter; its rows stay, its changes are not applied.
-    Detached,
-    Halted,
-}
-
-impl TablePhase {
-    const ALL: [Self; 8] = [
-        Self::Pending,
-        Self::Capturing,
-        Self::Copying,
-        Self::CatchingUp,
-        Self::Streaming,
-        Self::Resyncing,
-        Self::Detached,
-        Self::Halted,
-    ];
-
-    /// The name stored and served.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Capturing => "capturing",
-            Self::Copying => "copying",
-            Self::CatchingUp => "catching_up",
-            Self::Streaming => "streaming",
-            Self::Resyncing => "resyncing",
-            Self::Detached => "detached",
-            Self::Halted => "halted",
-        }
-    }
-
-    fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| phase.name() == name)
-    }
-}
 
 /// A replicated table as of the position.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,8 +20,6 @@ pub struct TableState {
     pub converge_set: Option<GtidSet>,
     pub target_schema: String,
     pub target_table: String,
-    /// The copy's plan, opaque to the sink.
-    pub plan: Option<serde_json::Value>,
     /// Rows of the chunks done. Counted by the chunks' own commits; saving a state keeps it.
     pub rows_copied: u64,
     pub rows_estimated: Option<u64>,
@@ -80,6 +29,12 @@ impl TableState {
     #[must_use]
     pub const fn name(&self) -> &TableName {
         &self.model.name
+    }
+
+    /// The target's table as `schema.table`, for people.
+    #[must_use]
+    pub fn target(&self) -> String {
+        format!("{}.{}", self.target_schema, self.target_table)
     }
 
     /// Whether a table that is catching up shows one state of the source once `processed` is reached.
@@ -93,13 +48,13 @@ impl TableState {
 /// Inserts or replaces all that the owner of the table decides; `rows_copied` is the chunks'.
 pub(super) const SAVE: &str = "\
     INSERT INTO tidegate.table_state AS t (pipeline, source_database, source_table, state, snapshot_set, \
-        converge_set, target_schema, target_table, model, plan, rows_estimated) \
+        converge_set, target_schema, target_table, model, rows_estimated) \
     VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, \
-        $9::text::jsonb, $10::text::jsonb, $11::int8) \
+        $9::text::jsonb, $10::int8) \
     ON CONFLICT (pipeline, source_database, source_table) DO UPDATE SET \
         state = EXCLUDED.state, snapshot_set = EXCLUDED.snapshot_set, converge_set = EXCLUDED.converge_set, \
         target_schema = EXCLUDED.target_schema, target_table = EXCLUDED.target_table, \
-        model = EXCLUDED.model, plan = EXCLUDED.plan, rows_estimated = EXCLUDED.rows_estimated, \
+        model = EXCLUDED.model, rows_estimated = EXCLUDED.rows_estimated, \
         updated_at = clock_timestamp()";
 
 pub(super) const MARK_STREAMING: &str = "\
@@ -116,7 +71,7 @@ pub(super) const RESET_ROWS_COPIED: &str = "\
 
 const LOAD: &str = "\
     SELECT source_database, source_table, state, snapshot_set, converge_set, target_schema, target_table, \
-        model::text, plan::text, rows_copied, rows_estimated \
+        model::text, rows_copied, rows_estimated \
     FROM tidegate.table_state WHERE pipeline = $1::text ORDER BY source_database, source_table";
 
 /// Parameters of [`SAVE`].
@@ -125,7 +80,6 @@ pub(super) fn save_params(pipeline: &str, state: &TableState) -> Result<Params, 
         .map_err(|_| Halt::new(Reason::Internal, "a table model can't be written as JSON"))?;
     let estimate = state.rows_estimated.map(i64::try_from).transpose();
     let estimate = estimate.map_err(|_| Halt::new(Reason::Internal, "an estimate of rows is beyond 2^63"))?;
-    let plan = state.plan.as_ref().map(ToString::to_string);
     Ok(name_params(pipeline, state.name())
         .text(state.phase.name())
         .optional_text(state.snapshot_set.as_ref().map(ToString::to_string).as_deref())
@@ -133,7 +87,6 @@ pub(super) fn save_params(pipeline: &str, state: &TableState) -> Result<Params, 
         .text(&state.target_schema)
         .text(&state.target_table)
         .text(&model)
-        .optional_text(plan.as_deref())
         .optional_int8(estimate)
         .build())
 }
@@ -160,12 +113,9 @@ fn read_columns(row: &Row) -> Result<Option<TableState>, tokio_postgres::Error> 
     let sets = [set(row.try_get(3)?), set(row.try_get(4)?)];
     let (target_schema, target_table) = (row.try_get(5)?, row.try_get(6)?);
     let model = serde_json::from_str::<TableModel>(row.try_get(7)?).ok();
-    let plan = row.try_get::<_, Option<&str>>(8)?.map(serde_json::from_str).transpose().ok();
-    let rows_copied = u64::try_from(row.try_get::<_, i64>(9)?).ok();
-    let rows_estimated = row.try_get::<_, Option<i64>>(10)?.map(u64::try_from).transpose().ok();
-    let ([Some(snapshot_set), Some(converge_set)], Some(phase), Some(model), Some(plan)) =
-        (sets, phase, model, plan)
-    else {
+    let rows_copied = u64::try_from(row.try_get::<_, i64>(8)?).ok();
+    let rows_estimated = row.try_get::<_, Option<i64>>(9)?.map(u64::try_from).transpose().ok();
+    let ([Some(snapshot_set), Some(converge_set)], Some(phase), Some(model)) = (sets, phase, model) else {
         return Ok(None);
     };
     let (Some(rows_copied), Some(rows_estimated)) = (rows_copied, rows_estimated) else { return Ok(None) };
@@ -179,7 +129,6 @@ fn read_columns(row: &Row) -> Result<Option<TableState>, tokio_postgres::Error> 
         converge_set,
         target_schema,
         target_table,
-        plan,
         rows_copied,
         rows_estimated,
     }))

@@ -8,11 +8,12 @@ use tokio_postgres::Client;
 use super::catalog;
 use super::params::{Params, ParamsBuilder};
 use super::prepared::{self, Prepared};
-use super::table_state::{TablePhase, TableState};
+use super::table_state::TableState;
 use crate::binlog::table_map::TableMap;
 use crate::convert::RowEncoder;
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason};
+use crate::schema::phase::TablePhase;
 use crate::schema::{TableModel, TableName, diff};
 
 /// Every table of the pipeline, by name.

@@ -6,11 +6,12 @@ use super::checkpoint::{self, Batch, Checkpoint, ChunkDone, Position, Progress, 
 use super::error::{control_schema_invalid, while_doing};
 use super::migrate::{self, LOCK_POLL, lock_key, try_lock};
 use super::session::{Fence, Session};
-use super::table_state::{self, TablePhase, TableState};
+use super::table_state::{self, TableState};
 use super::transaction::{FencedTransaction, OpError};
 use crate::gtid::{Gtid, Uuid};
 use crate::halt::{Failure, Halt};
 use crate::schema::TableName;
+use crate::schema::phase::TablePhase;
 
 /// The one writer of a pipeline.
 pub struct Writer {

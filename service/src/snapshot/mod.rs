@@ -29,11 +29,12 @@ use crate::fold::unit::Fingerprint;
 use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::filter::Filter;
+use crate::schema::phase::TablePhase;
 use crate::schema::render::target_name;
 use crate::schema::{TableModel, TableName};
 use crate::sink::catalog;
 use crate::sink::checkpoint::Position;
-use crate::sink::table_state::{TablePhase, TableState};
+use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
 use crate::source::connect::{connect, identity};
 use crate::source::{dump, reader};
@@ -233,7 +234,6 @@ fn pending(model: TableModel) -> Result<TableState, Halt> {
         converge_set: None,
         target_schema,
         target_table,
-        plan: None,
         rows_copied: 0,
         rows_estimated: None,
     })

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::halt::{Halt, Side};
 use crate::schema::TableName;
+use crate::schema::phase::TablePhase;
 
 /// What the pipeline is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,37 +55,6 @@ impl State {
     }
 }
 
-/// What is being done with one table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TableState {
-    Pending,
-    Capturing,
-    Copying,
-    CatchingUp,
-    Streaming,
-    Resyncing,
-    Detached,
-    Halted,
-}
-
-impl TableState {
-    /// The name that is served.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Capturing => "capturing",
-            Self::Copying => "copying",
-            Self::CatchingUp => "catching_up",
-            Self::Streaming => "streaming",
-            Self::Resyncing => "resyncing",
-            Self::Detached => "detached",
-            Self::Halted => "halted",
-        }
-    }
-}
-
 /// One table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableReport {
@@ -92,7 +62,7 @@ pub struct TableReport {
     pub source: String,
     /// `schema.table`
     pub target: String,
-    pub state: TableState,
+    pub state: TablePhase,
     /// Rows that the first copy has committed.
     pub rows_copied: u64,
     /// The source's estimate; null while it was not asked.
@@ -101,7 +71,7 @@ pub struct TableReport {
 
 impl TableReport {
     #[must_use]
-    pub fn new(source: &TableName, target: &str, state: TableState) -> Self {
+    pub fn new(source: &TableName, target: &str, state: TablePhase) -> Self {
         Self {
             source: format!("{}.{}", source.database, source.table),
             target: target.to_owned(),
@@ -264,14 +234,14 @@ mod tests {
             assert_eq!(serde_json::to_value(state).expect("plain"), state.name());
         }
         for state in [
-            TableState::Pending,
-            TableState::Capturing,
-            TableState::Copying,
-            TableState::CatchingUp,
-            TableState::Streaming,
-            TableState::Resyncing,
-            TableState::Detached,
-            TableState::Halted,
+            TablePhase::Pending,
+            TablePhase::Capturing,
+            TablePhase::Copying,
+            TablePhase::CatchingUp,
+            TablePhase::Streaming,
+            TablePhase::Resyncing,
+            TablePhase::Detached,
+            TablePhase::Halted,
         ] {
             assert_eq!(serde_json::to_value(state).expect("plain"), state.name());
         }

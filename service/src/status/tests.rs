@@ -164,16 +164,16 @@ fn tables_keep_their_counts_through_states() {
     let status = status();
     let name = TableName { database: "app".into(), table: "users".into() };
     status.rows_copied(&name, 5);
-    status.table(&name, "app.users", TableState::Copying);
+    status.table(&name, "app.users", TablePhase::Copying);
     status.rows_estimated(&name, 900);
     status.copy_begun(&name, 100);
     status.rows_copied(&name, 50);
-    status.table(&name, "app.users", TableState::Streaming);
+    status.table(&name, "app.users", TablePhase::Streaming);
     let tables = status.report().tables;
     let expected = TableReport {
         source: "app.users".into(),
         target: "app.users".into(),
-        state: TableState::Streaming,
+        state: TablePhase::Streaming,
         rows_copied: 150,
         rows_estimated: Some(900),
     };

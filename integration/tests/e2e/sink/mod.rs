@@ -20,11 +20,12 @@ use tidegate::gtid::GtidSet;
 use tidegate::halt::{Failure, Halt};
 use tidegate::schema::TableModel;
 use tidegate::schema::filter::Filter;
+use tidegate::schema::phase::TablePhase;
 use tidegate::sink::apply::Applier;
 use tidegate::sink::catalog;
 use tidegate::sink::checkpoint::Position;
 use tidegate::sink::connect::connect;
-use tidegate::sink::table_state::{TablePhase, TableState};
+use tidegate::sink::table_state::TableState;
 use tidegate::sink::writer::Writer;
 use tidegate_integration::mysql::TextRow;
 use tidegate_integration::postgres::{TARGET_PASSWORD, TARGET_ROLE};
@@ -75,7 +76,6 @@ fn state(model: TableModel, phase: TablePhase, snapshot_set: &str) -> Result<Tab
         phase,
         snapshot_set: Some(snapshot_set.parse()?),
         converge_set: None,
-        plan: None,
         rows_copied: 0,
         rows_estimated: None,
     })
