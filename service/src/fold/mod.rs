@@ -193,7 +193,7 @@ impl Fold {
     }
 
     fn open(&mut self, head: GtidEvent, header: &EventHeader) -> Result<State, Halt> {
-        let mut extent = Extent { remaining: head.transaction_length };
+        let mut extent = Extent { remaining: head.transaction_length, next_begins: begin_of(header) };
         extent.take(header).map_err(|halt| halt.at_gtid(&head.gtid))?;
         let overlap = self.overlap.take_if(|overlap| overlap.gtid == head.gtid);
         if let Some(overlap) = &overlap {
@@ -250,11 +250,21 @@ const fn fingerprint(head: &GtidEvent) -> Fingerprint {
     }
 }
 
+/// Where an event begins in its file, modulo 2^32.
+const fn begin_of(header: &EventHeader) -> u32 {
+    header.log_pos.wrapping_sub(header.event_length)
+}
+
 /// How much of a group is still to come, by the length in its GTID event: the sum of the lengths
-/// of all its events, as they are in the file.
+/// of all its events, as they are in the file; and where in the file its next event begins.
+///
+/// The length alone would take a part of another group that happens to be as long as what was
+/// lost. A group lies in one file in one piece, so each event begins where the one before ended.
+/// Positions are compared within a group only, and as the header keeps them: modulo 2^32.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     remaining: u64,
+    next_begins: u32,
 }
 
 impl Extent {
@@ -298,6 +308,18 @@ impl Extent {
                 format!("{} reaches beyond the transaction's end", type_name(header.event_type)),
             )
         })?;
+        if begin_of(header) != self.next_begins {
+            return Err(Halt::new(
+                Reason::TransactionLengthMismatch,
+                format!(
+                    "{} ending at {} does not begin where the event before it ended: events are missing or \
+                     were added",
+                    type_name(header.event_type),
+                    header.log_pos
+                ),
+            ));
+        }
+        self.next_begins = header.log_pos;
         Ok(())
     }
 }

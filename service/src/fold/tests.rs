@@ -425,6 +425,28 @@ fn a_group_that_is_cut_off_is_dropped_whole() {
 }
 
 #[test]
+fn events_of_another_group_are_refused_though_they_are_as_long() {
+    let first = group(1, ROWS_ONLY, &[begin(), table_map(7, "t"), write_rows(7, STMT_END, 1), xid()]);
+    let second = group(2, ROWS_ONLY, &[begin(), table_map(7, "t"), write_rows(7, STMT_END, 2), xid()]);
+    let moved = [&first[..1], &second[1..]].concat();
+    let halt = halts(moved);
+    assert_eq!(halt.reason, Reason::TransactionLengthMismatch);
+    assert_eq!(halt.gtid, Some(gtid(1)));
+}
+
+#[test]
+fn a_group_may_lie_across_the_position_where_the_header_starts_anew() {
+    let mut events = group(1, ROWS_ONLY, &[begin(), table_map(7, "t"), write_rows(7, STMT_END, 1), xid()]);
+    let shift = u32::MAX - events[1].header.log_pos;
+    for event in &mut events {
+        event.header.log_pos = event.header.log_pos.wrapping_add(shift).wrapping_add(9);
+    }
+    assert!(events[0].header.log_pos > events[1].header.log_pos, "it starts anew within the group");
+    let (units, _, halt) = run(events);
+    assert_eq!((units.len(), halt), (1, None));
+}
+
+#[test]
 fn length_is_checked_on_every_group() {
     for parts in [
         with(&row_items(), xid()),

@@ -87,7 +87,19 @@ pub(super) fn group_off_by(gno: u64, flags: u8, parts: &[Part], error: i64) -> V
     let body: u64 = parts.iter().map(|part| u64::from(part.length(true))).sum();
     let head = u64::from(gtid_part(gno, flags, 0).length(true));
     let head = gtid_part(gno, flags, (head + body).strict_add_signed(error));
-    std::iter::once(&head).chain(parts).map(Part::raw).collect()
+    laid_out(gno, std::iter::once(&head).chain(parts).map(Part::raw).collect())
+}
+
+/// The events as they lie in the file: one behind the other, each group in a place of its own.
+fn laid_out(gno: u64, mut events: Vec<RawEvent>) -> Vec<RawEvent> {
+    const ROOM: u32 = 10_000_000;
+    // Positions are kept modulo 2^32, and so are these.
+    let mut end = ROOM.wrapping_mul(u32::try_from(gno).unwrap());
+    for event in &mut events {
+        end = end.wrapping_add(event.header.event_length);
+        event.header.log_pos = end;
+    }
+    events
 }
 
 pub(super) fn anonymous() -> Part {
