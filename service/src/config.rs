@@ -30,6 +30,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::fold::XaPolicy;
+
 pub use reference::{commented_file, markdown};
 pub use secret::Secret;
 
@@ -118,6 +120,7 @@ pub struct SnapshotConfig {
 #[derive(Debug, Clone)]
 pub struct FoldConfig {
     pub max_buffer_bytes: usize,
+    pub xa: XaPolicy,
 }
 
 #[derive(Debug, Clone)]

@@ -56,6 +56,14 @@ reasons! {
         "A compressed transaction could not be inflated. Check the source's binlog for damage; binlog_transaction_compression=OFF avoids compressed transactions from then on.",
     BufferExhausted "buffer_exhausted"
         "One transaction is larger than fold.max_buffer_bytes. Raise it and resume.",
+    XaCommitWithoutPrepare "xa_commit_without_prepare"
+        "An XA transaction is committed whose prepare Tidegate has not seen, so its rows are missing here. Start over, as the runbook says.",
+    XaRollbackWithoutPrepare "xa_rollback_without_prepare"
+        "An XA transaction is rolled back whose prepare Tidegate has not seen: the history is not the one that was copied. Start over, as the runbook says.",
+    XaPreparedGtidMismatch "xa_prepared_gtid_mismatch"
+        "An XA transaction is prepared again that was never resolved in the binlog: a session resolved it with sql_log_bin=0. Start over, as the runbook says.",
+    XaPreparedPoolExhausted "xa_prepared_pool_exhausted"
+        "More XA transactions are prepared and unresolved than fold.xa_max_prepared or fold.xa_max_bytes allow. Resolve those that their application has forgotten, or raise the bound, then resume.",
     DdlUnparsed "ddl_unparsed"
         "A statement could not be read well enough to tell which tables it touches. Find it in the source's binlog at the reported GTID; if it touches no replicated table, report the shape of the statement.",
     DdlUnsupported "ddl_unsupported"

@@ -50,6 +50,8 @@ struct Facts {
     resume_requested: bool,
     dead_task: Option<&'static str>,
     processed: Option<GtidSet>,
+    /// Prepared XA transactions, outside `processed`.
+    prepared: GtidSet,
     /// Commit time, by the source's clock, of the last transaction applied.
     last_commit_micros: Option<u64>,
     /// Commit time, by the source's clock, of the oldest transaction received and not applied.
@@ -76,6 +78,8 @@ struct Observation {
 pub struct Applied<'a> {
     /// The processed set that the commit made durable.
     pub processed: &'a GtidSet,
+    /// GTIDs of prepared XA transactions, held out of it.
+    pub prepared: &'a GtidSet,
     /// Source transactions in it, those without changes for us included.
     pub transactions: u64,
     /// Row changes in it, as the source made them.
@@ -190,9 +194,15 @@ impl StatusHandle {
     }
 
     /// The position as the checkpoint holds it, before anything is applied in this cycle.
-    pub fn checkpoint_loaded(&self, processed: &GtidSet, last_commit_micros: Option<u64>) {
+    pub fn checkpoint_loaded(
+        &self,
+        processed: &GtidSet,
+        prepared: &GtidSet,
+        last_commit_micros: Option<u64>,
+    ) {
         let mut facts = self.facts();
         facts.processed = Some(processed.clone());
+        facts.prepared.clone_from(prepared);
         facts.last_commit_micros = last_commit_micros;
         facts.oldest_pending_micros = None;
     }
@@ -205,6 +215,7 @@ impl StatusHandle {
             Some(processed) => processed.clone_from(batch.processed),
             none => *none = Some(batch.processed.clone()),
         }
+        facts.prepared.clone_from(batch.prepared);
         facts.last_commit_micros = batch.last_commit_micros.or(facts.last_commit_micros);
         facts.oldest_pending_micros = batch.oldest_pending_micros;
         facts.transactions_applied += batch.transactions;
@@ -214,7 +225,7 @@ impl StatusHandle {
     /// The source answered with its `gtid_executed` and its clock, microseconds since 1970.
     pub fn source_observed(&self, executed: GtidSet, clock_micros: u64) {
         let mut facts = self.facts();
-        if facts.processed.as_ref().is_some_and(|processed| processed.includes(&executed)) {
+        if facts.reaches(&executed) {
             facts.caught_up_micros = Some(clock_micros);
         }
         facts.observation = Some(Observation { executed, clock_micros, at: Instant::now() });
@@ -318,6 +329,7 @@ impl StatusHandle {
             standby: facts.standby,
             dead_task: facts.dead_task.map(str::to_owned),
             processed_gtid_set: facts.processed.as_ref().map(ToString::to_string),
+            prepared_gtid_set: facts.prepared.to_string(),
             source_gtid_set: facts.observation_at(now).map(|observed| observed.executed.to_string()),
             lag_ms: facts.lag_micros(now).map(|micros| micros / 1000),
             halt: facts.halt.clone(),
@@ -334,6 +346,12 @@ impl StatusHandle {
 }
 
 impl Facts {
+    /// Whether everything of the set is dealt with. Prepared XA transactions are: nothing of them
+    /// could be applied yet.
+    fn reaches(&self, set: &GtidSet) -> bool {
+        self.processed.as_ref().is_some_and(|processed| self.prepared.includes(&set.subtract(processed)))
+    }
+
     /// The source's answer, while it still says something about now.
     fn observation_at(&self, now: Instant) -> Option<&Observation> {
         let fresh =
@@ -346,7 +364,8 @@ impl Facts {
     /// after the last that was applied, and after we were last seen to have everything.
     fn lag_micros(&self, now: Instant) -> Option<u64> {
         let observed = self.observation_at(now)?;
-        if self.processed.as_ref()?.includes(&observed.executed) {
+        self.processed.as_ref()?;
+        if self.reaches(&observed.executed) {
             return Some(0);
         }
         let since = self.oldest_pending_micros.or(self.last_commit_micros.max(self.caught_up_micros))?;

@@ -12,3 +12,4 @@ mod source;
 mod target_checks;
 mod types;
 mod types_data;
+mod xa;

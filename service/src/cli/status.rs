@@ -70,6 +70,9 @@ fn render(report: &Report) -> String {
     lines.add("source", &report.source);
     lines.add("target", &report.target);
     lines.add("processed", report.processed_gtid_set.as_deref().unwrap_or("not read yet"));
+    if !report.prepared_gtid_set.is_empty() {
+        lines.add("prepared XA", &report.prepared_gtid_set);
+    }
     lines
         .add("source has", report.source_gtid_set.as_deref().unwrap_or("unknown: the source can't be asked"));
     lines.add("binlog", report.stream_position.as_deref().unwrap_or("not streaming"));

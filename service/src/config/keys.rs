@@ -161,8 +161,12 @@ pub(super) const KEYS: &[Key] = &[
 
     key("fold.max_buffer_bytes", Kind::Size { min: MIB, max: 1024 * GIB }, Value("256MiB"),
         "Memory for the rows of one transaction until its commit arrives. A larger transaction halts the pipeline with `buffer_exhausted`."),
-    key("fold.xa", Kind::Choice(&["refuse"]), Value("refuse"),
-        "What a two-phase XA transaction does: `refuse` halts the pipeline with `unsupported_transaction_shape`. The only choice in this release."),
+    key("fold.xa", Kind::Choice(&["refuse", "track"]), Value("refuse"),
+        "What a two-phase XA transaction does: `refuse` halts the pipeline with `unsupported_transaction_shape`; `track` keeps its rows from `XA PREPARE` until `XA COMMIT` and needs XA_RECOVER_ADMIN. With `track` the source must keep its binlogs back to the oldest prepared transaction."),
+    key("fold.xa_max_prepared", Kind::Integer { min: 1, max: 1_000_000 }, Value("1000"),
+        "With `xa = \"track\"`: most transactions that may be prepared and unresolved. One more halts the pipeline with `xa_prepared_pool_exhausted`."),
+    key("fold.xa_max_bytes", Kind::Size { min: MIB, max: 1024 * GIB }, Value("256MiB"),
+        "With `xa = \"track\"`: memory for the rows of all prepared transactions together. More halts the pipeline with `xa_prepared_pool_exhausted`."),
 
     key("apply.max_batch_bytes", Kind::Size { min: 64 << 10, max: GIB }, Value("8MiB"),
         "Row bytes that go into one transaction of the target at most. One larger source transaction still goes as a whole."),

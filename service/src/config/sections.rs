@@ -13,6 +13,8 @@ use super::{
     AdminConfig, ApplyConfig, Config, FoldConfig, LogConfig, LogFormat, Problems, RetryConfig,
     SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
 };
+use crate::fold::XaPolicy;
+use crate::fold::xa::PoolBounds;
 use crate::schema::filter::Filter;
 
 /// Longest pipeline name: as PostgreSQL's identifiers.
@@ -243,7 +245,12 @@ fn snapshot(settings: &mut Settings<'_>) -> Option<SnapshotConfig> {
 }
 
 fn fold(settings: &Settings<'_>) -> Option<FoldConfig> {
-    Some(FoldConfig { max_buffer_bytes: settings.number("fold.max_buffer_bytes")? })
+    let bounds = PoolBounds {
+        transactions: settings.number("fold.xa_max_prepared")?,
+        bytes: settings.number("fold.xa_max_bytes")?,
+    };
+    let xa = if settings.text("fold.xa")? == "track" { XaPolicy::Track(bounds) } else { XaPolicy::Refuse };
+    Some(FoldConfig { max_buffer_bytes: settings.number("fold.max_buffer_bytes")?, xa })
 }
 
 fn apply(settings: &Settings<'_>) -> Option<ApplyConfig> {

@@ -9,9 +9,6 @@ use super::keys::{self, Fallback, KEYS, Key, Kind, PREFIX, SECTIONS, SEPARATOR};
 use super::units;
 use super::{Environment, Problems};
 
-/// What an operator who read about tracking needs to know.
-const XA_NOTE: &str = ": tracking two-phase XA transactions is not available in this release";
-
 /// A value of the kind that its key takes, within the key's bounds.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
@@ -120,10 +117,7 @@ impl<'a> Settings<'a> {
             Ok(value) => {
                 self.values.insert(key.path, value);
             }
-            Err(message) => {
-                let note = if key.path == "fold.xa" { XA_NOTE } else { "" };
-                self.problems.add(key.path, format!("{message}{note}"));
-            }
+            Err(message) => self.problems.add(key.path, message),
         }
     }
 

@@ -4,6 +4,7 @@ use super::buffer::Buffer;
 use super::maps::{MapCache, Mapped, StatementMaps};
 use super::statement::{self, Context, Ddl, Statement, XaVerb};
 use super::unit::RowsChange;
+use super::xa::{Verdict, XidDigest};
 use super::{Extent, FoldPolicy, XaPolicy};
 use crate::binlog::event::{
     Event, GtidEvent, PayloadEvent, QueryEvent, RawEvent, RowsEvent, TableMapEvent, XaPrepare, type_name,
@@ -19,6 +20,10 @@ pub(super) enum Ended {
     /// Its rows have happened; there may be none.
     Committed,
     SchemaChange(Ddl),
+    /// A two-phase XA transaction: its rows wait.
+    Prepared(XidDigest),
+    /// What was prepared before has happened, or has not.
+    Resolved(XidDigest, Verdict),
 }
 
 /// Where in its grammar a group is.
@@ -46,6 +51,8 @@ pub(super) struct Group {
     statement: StatementMaps,
     buffer: Buffer,
     xa: XaPolicy,
+    /// Of the XA transaction that the group holds.
+    xid: Option<XidDigest>,
     max_buffer_bytes: usize,
 }
 
@@ -59,6 +66,7 @@ impl Group {
             statement: StatementMaps::default(),
             buffer: Buffer::new(policy.max_buffer_bytes),
             xa: policy.xa,
+            xid: None,
             max_buffer_bytes: policy.max_buffer_bytes,
         }
     }
@@ -223,20 +231,35 @@ impl Group {
     /// With one phase it is the commit of an ordinary transaction.
     fn xa_prepare(&self, event: &XaPrepare) -> Result<Ended, Halt> {
         match self.phase {
-            Phase::XaEnded if event.one_phase => self.commit(),
-            Phase::XaEnded => match self.xa {
-                XaPolicy::Refuse => Err(shape("a two-phase XA transaction is prepared")),
-            },
+            Phase::XaEnded => {
+                let xid = XidDigest::new(&event.gtrid, &event.bqual);
+                self.same_xa(xid)?;
+                self.statement_is_over()?;
+                match self.xa {
+                    _ if event.one_phase => Ok(Ended::Committed),
+                    XaPolicy::Track(_) => Ok(Ended::Prepared(xid)),
+                    XaPolicy::Refuse => Err(shape("a two-phase XA transaction is prepared")),
+                }
+            }
             Phase::Head => Err(no_transaction("XA_prepare")),
             Phase::Transaction | Phase::CreateTable | Phase::Xa => Err(shape("XA_prepare without XA END")),
         }
+    }
+
+    fn same_xa(&self, xid: XidDigest) -> Result<(), Halt> {
+        if self.xid == Some(xid) {
+            return Ok(());
+        }
+        Err(shape("the events of an XA transaction name different ones"))
     }
 
     fn query(&mut self, event: &QueryEvent, filter: &Filter) -> Result<Option<Ended>, Halt> {
         let statement = classify(event)?;
         match self.phase {
             Phase::Head => self.first_statement(statement, event, filter),
-            Phase::Transaction | Phase::CreateTable | Phase::Xa => self.inner_statement(statement, filter),
+            Phase::Transaction | Phase::CreateTable | Phase::Xa => {
+                self.inner_statement(statement, event, filter)
+            }
             Phase::XaEnded => Err(refusal(&statement, "a statement between XA END and the prepare")),
         }
     }
@@ -250,10 +273,12 @@ impl Group {
     ) -> Result<Option<Ended>, Halt> {
         match statement {
             Statement::Begin => self.enter(Phase::Transaction),
-            Statement::Xa(XaVerb::Start) => self.enter(Phase::Xa),
-            Statement::Xa(XaVerb::Commit | XaVerb::Rollback) => match self.xa {
-                XaPolicy::Refuse => return Err(shape("a two-phase XA transaction is resolved")),
-            },
+            Statement::Xa(XaVerb::Start) => {
+                self.xid = Some(named_xid(event)?);
+                self.enter(Phase::Xa);
+            }
+            Statement::Xa(XaVerb::Commit) => return self.resolve(event, Verdict::Commit).map(Some),
+            Statement::Xa(XaVerb::Rollback) => return self.resolve(event, Verdict::Rollback).map(Some),
             Statement::TemporaryTable => {
                 self.may_hold_statements()?;
                 return Ok(Some(Ended::Committed));
@@ -263,6 +288,14 @@ impl Group {
             other => return Err(refusal(&other, "a statement that begins no transaction")),
         }
         Ok(None)
+    }
+
+    fn resolve(&self, event: &QueryEvent, verdict: Verdict) -> Result<Ended, Halt> {
+        self.may_hold_statements()?;
+        match self.xa {
+            XaPolicy::Track(_) => Ok(Ended::Resolved(named_xid(event)?, verdict)),
+            XaPolicy::Refuse => Err(shape("a two-phase XA transaction is resolved")),
+        }
     }
 
     fn ddl(&self, ddl: Ddl, event: &QueryEvent, filter: &Filter) -> Result<Ended, Halt> {
@@ -276,7 +309,12 @@ impl Group {
     }
 
     /// A statement inside BEGIN or XA START.
-    fn inner_statement(&mut self, statement: Statement, filter: &Filter) -> Result<Option<Ended>, Halt> {
+    fn inner_statement(
+        &mut self,
+        statement: Statement,
+        event: &QueryEvent,
+        filter: &Filter,
+    ) -> Result<Option<Ended>, Halt> {
         match (self.phase, statement) {
             (_, Statement::Savepoint) => {
                 self.statement_is_over()?;
@@ -294,6 +332,7 @@ impl Group {
                 self.enter(Phase::CreateTable);
             }
             (Phase::Xa, Statement::Xa(XaVerb::End)) => {
+                self.same_xa(named_xid(event)?)?;
                 self.statement_is_over()?;
                 self.enter(Phase::XaEnded);
             }
@@ -346,6 +385,11 @@ pub(super) fn without_gtid(event: &Event, raw: &RawEvent) -> Halt {
 
 fn parse(raw: &RawEvent) -> Result<Event, Halt> {
     Event::parse(raw).map_err(|error| raw.malformed(&error))
+}
+
+fn named_xid(event: &QueryEvent) -> Result<XidDigest, Halt> {
+    XidDigest::of_statement(&event.statement)
+        .ok_or_else(|| shape("an XA statement does not name its transaction as the server does"))
 }
 
 fn classify(event: &QueryEvent) -> Result<Statement, Halt> {

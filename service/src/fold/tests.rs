@@ -1,5 +1,6 @@
 mod builder;
 mod properties;
+mod xa;
 
 use bytes::Bytes;
 
@@ -35,7 +36,7 @@ fn commits(flags: u8, parts: &[Part]) -> Unit {
 fn transaction(flags: u8, parts: &[Part]) -> Transaction {
     match commits(flags, parts) {
         Unit::Transaction(transaction) => transaction,
-        Unit::SchemaChange(change) => panic!("{change:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

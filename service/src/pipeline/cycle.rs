@@ -1,9 +1,12 @@
 //! One attempt: take over, check, copy what is not copied, stream.
 
+use std::collections::BTreeSet;
+
 use mysql_async::Conn;
 
 use super::{Context, continuity, stream};
-use crate::fold::{Fold, FoldPolicy, XaPolicy};
+use crate::fold::xa::XidDigest;
+use crate::fold::{Fold, FoldPolicy};
 use crate::halt::{Failure, Halt, Reason};
 use crate::preflight::Finding;
 use crate::schema::TableName;
@@ -14,7 +17,7 @@ use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
 use crate::snapshot;
 use crate::source::dump::Dump;
-use crate::source::{self, reader};
+use crate::source::{self, reader, xa};
 use crate::status::{State, StatusHandle};
 
 /// What a cycle achieved, for the retry budgets.
@@ -60,18 +63,29 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let caught_up_at = reader::gtid_executed(&mut conn).await?;
     let policy = FoldPolicy {
         filter: context.filter.clone(),
-        xa: XaPolicy::Refuse,
+        xa: config.fold.xa,
         max_buffer_bytes: config.fold.max_buffer_bytes,
     };
-    let fold = Fold::new(resume.processed, resume.overlap, policy);
+    let startup = startup_xids(&mut conn, &mut writer).await?;
+    let fold = Fold::new(resume.processed, resume.overlap, policy).with_startup_xids(startup);
     let applier = Applier::new(writer, states, context.filter.clone())?;
     Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
+}
+
+/// XA transactions that may be resolved without having been prepared in the stream: those that
+/// were prepared at a capture, and those that are now. One that is now and whose prepare the
+/// stream does hold is among them too; that prepare takes its place.
+async fn startup_xids(conn: &mut Conn, writer: &mut Writer) -> Result<BTreeSet<XidDigest>, Failure> {
+    if let Some(prepared) = xa::prepared(conn).await? {
+        writer.add_startup_xids(&prepared).await?;
+    }
+    writer.startup_xids().await
 }
 
 /// Settings can change between cycles, so they are looked at in each.
 async fn preflight(context: &Context, conn: &mut Conn) -> Result<(), Failure> {
     let config = &context.config;
-    let findings = source::preflight::check(conn, &config.source, &context.filter).await?;
+    let findings = source::preflight::check(conn, &config.source, &context.filter, config.fold.xa).await?;
     refuse(Reason::SourcePreflight, &findings)?;
     let findings = sink::preflight::check(&config.target, &config.name, &[]).await?;
     refuse(Reason::TargetPreflight, &findings)?;
@@ -105,7 +119,7 @@ async fn detach_excluded(context: &Context, writer: &mut Writer) -> Result<(), F
 async fn mark_converged(writer: &mut Writer) -> Result<(), Failure> {
     let Some(position) = writer.checkpoint().position.clone() else { return Ok(()) };
     let mut tables = writer.load_tables().await?;
-    tables.retain(|table| table.has_converged(&position.processed));
+    tables.retain(|table| table.has_converged(&position));
     for table in &mut tables {
         table.phase = TablePhase::Streaming;
     }

@@ -56,6 +56,7 @@ pub(super) async fn run(
     let position = applier.position();
     context.status.checkpoint_loaded(
         &position.processed,
+        &position.pooled,
         position.last.as_ref().map(|(_, fingerprint)| fingerprint.immediate_commit_micros),
     );
     context.status.enter(State::CatchingUp);
@@ -191,6 +192,7 @@ impl Apply<'_> {
         }
         self.context.status.applied(Applied {
             processed: &self.applier.position().processed,
+            prepared: &self.applier.position().pooled,
             transactions: applied.units as u64,
             rows: applied.rows.values().sum(),
             elapsed: started.elapsed(),
@@ -206,7 +208,7 @@ impl Apply<'_> {
     /// Caught up once the position that the source had at the opening is reached and every table
     /// shows one state of the source.
     fn enter_streaming(&self) {
-        let reached = self.applier.position().processed.includes(&self.caught_up_at);
+        let reached = self.applier.position().reaches(&self.caught_up_at);
         let consistent = self.applier.tables().all(|table| table.phase != TablePhase::CatchingUp);
         if reached && consistent {
             self.context.status.enter(State::Streaming);

@@ -16,7 +16,8 @@ use super::table_state::TableState;
 use super::tables::{Table, Tables};
 use super::transaction::{Cause, Expect, FencedTransaction, OpError, Origin};
 use super::writer::Writer;
-use crate::fold::unit::{Fingerprint, RowsKind, SchemaChange, Transaction, Unit};
+use crate::fold::unit::{RowsKind, SchemaChange, Transaction, Unit};
+use crate::fold::xa::XidDigest;
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
@@ -125,9 +126,9 @@ impl Applier {
                     self.apply_schema_change(change, &mut progress).await?;
                     1
                 }
-                Unit::Transaction(_) => {
-                    let is_transaction = |unit: &&Unit| matches!(unit, Unit::Transaction(_));
-                    let run = rest.iter().take_while(is_transaction).count();
+                Unit::Transaction(_) | Unit::Prepared(_) => {
+                    let is_schema_change = |unit: &Unit| matches!(unit, Unit::SchemaChange(_));
+                    let run = rest.iter().take_while(|unit| !is_schema_change(unit)).count();
                     self.apply_run(rest.get(..run).unwrap_or(rest), &mut progress).await?;
                     run
                 }
@@ -157,9 +158,12 @@ impl Applier {
 
     /// One attempt at one Postgres transaction.
     async fn apply_batch(&mut self, units: &[Unit], progress: &mut Progress) -> Result<(), Stop> {
-        let position = advanced(&self.position, units.iter().map(|unit| (unit.gtid(), unit.fingerprint())));
-        let streaming = self.tables.converged(&position.processed);
-        let batch = Batch { streaming: &streaming, ..self.writer.batch(&position) };
+        let mut position = self.position.clone();
+        units.iter().for_each(|unit| position.advance(unit));
+        let resolved_xids = resolved_xids(units);
+        let streaming = self.tables.converged(&position);
+        let batch =
+            Batch { streaming: &streaming, resolved_xids: &resolved_xids, ..self.writer.batch(&position) };
         let number = self.tables.begin_batch();
         let mut counts = HashMap::new();
         let result = async {
@@ -203,8 +207,9 @@ impl Applier {
             Decision::Nothing => None,
             Decision::Create(name) => Some(self.new_table(change, name)?),
         };
-        let position = advanced(&self.position, std::iter::once((&change.gtid, &change.fingerprint)));
-        let streaming = self.tables.converged(&position.processed);
+        let mut position = self.position.clone();
+        position.advance_past(&change.gtid, &change.fingerprint);
+        let streaming = self.tables.converged(&position);
         let states: Vec<TableState> = created.into_iter().collect();
         let mut batch = Batch { streaming: &streaming, tables: &states, ..self.writer.batch(&position) };
         let mut tx = self.writer.begin().await.map_err(OpError::into_failure)?;
@@ -420,16 +425,11 @@ fn at(failure: Failure, change: &SchemaChange) -> Failure {
     on_row(failure, Some(&change.gtid), change.statement.tables.first())
 }
 
-/// The position after units with these identities.
-fn advanced<'a>(from: &Position, units: impl Iterator<Item = (&'a Gtid, &'a Fingerprint)>) -> Position {
-    let mut position = from.clone();
-    let mut last = None;
-    for (gtid, fingerprint) in units {
-        position.processed.insert(gtid);
-        last = Some((gtid, fingerprint));
-    }
-    if let Some((gtid, fingerprint)) = last {
-        position.last = Some((gtid.clone(), fingerprint.clone()));
-    }
-    position
+/// XA transactions known from before the stream that the units resolve.
+fn resolved_xids(units: &[Unit]) -> Vec<XidDigest> {
+    let resolution = |unit: &Unit| match unit {
+        Unit::Transaction(transaction) => transaction.resolves.as_ref()?.startup,
+        Unit::Prepared(_) | Unit::SchemaChange(_) => None,
+    };
+    units.iter().filter_map(resolution).collect()
 }

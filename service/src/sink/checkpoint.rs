@@ -1,5 +1,7 @@
 //! The position, and the one function that commits replicated data together with it.
 
+use std::collections::BTreeSet;
+
 use tokio_postgres::{Client, Row};
 
 use super::error::{control_schema_invalid, while_doing};
@@ -7,7 +9,8 @@ use super::params::{Params, ParamsBuilder};
 use super::schema_change::AppliedChange;
 use super::table_state::{self, TableState, name_params};
 use super::transaction::{Expect, FencedTransaction, OpError, Origin};
-use crate::fold::unit::Fingerprint;
+use crate::fold::unit::{Fingerprint, Transaction, Unit};
+use crate::fold::xa::XidDigest;
 use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableName;
@@ -21,6 +24,39 @@ pub struct Position {
     pub pooled: GtidSet,
     /// The transaction processed last: received again on resume and compared.
     pub last: Option<(Gtid, Fingerprint)>,
+}
+
+impl Position {
+    /// Whether everything of the set is dealt with. Prepared XA transactions are, so that a
+    /// forgotten one holds up nobody who waits.
+    #[must_use]
+    pub fn reaches(&self, set: &GtidSet) -> bool {
+        self.pooled.includes(&set.subtract(&self.processed))
+    }
+
+    /// Moves past a unit.
+    pub(super) fn advance(&mut self, unit: &Unit) {
+        match unit {
+            Unit::Prepared(prepared) => {
+                self.pooled.insert(&prepared.gtid);
+                return;
+            }
+            Unit::Transaction(Transaction { resolves: Some(resolution), .. }) => {
+                if let Some(prepare) = &resolution.prepare {
+                    self.pooled.remove(prepare);
+                    self.processed.insert(prepare);
+                }
+            }
+            Unit::Transaction(_) | Unit::SchemaChange(_) => {}
+        }
+        self.advance_past(unit.gtid(), unit.fingerprint());
+    }
+
+    /// Moves past a transaction that is processed now.
+    pub(super) fn advance_past(&mut self, gtid: &Gtid, fingerprint: &Fingerprint) {
+        self.processed.insert(gtid);
+        self.last = Some((gtid.clone(), fingerprint.clone()));
+    }
 }
 
 /// A pipeline's checkpoint and identity as read by a take-over.
@@ -54,6 +90,8 @@ pub(super) struct Batch<'a> {
     pub(super) streaming: &'a [TableName],
     pub(super) tables: &'a [TableState],
     pub(super) changes: &'a [AppliedChange],
+    /// Known from before the stream and resolved by it.
+    pub(super) resolved_xids: &'a [XidDigest],
     /// The position is past the open halt.
     pub(super) clears_halt: bool,
 }
@@ -69,6 +107,8 @@ pub(super) enum Progress<'a> {
     /// A table's copy starts anew: its chunks are forgotten.
     CopyRestart(&'a TableState),
     Source(&'a Uuid),
+    /// XA transactions that may be resolved without having been prepared in the stream.
+    StartupXids(&'a BTreeSet<XidDigest>),
     Halt(&'a Halt),
 }
 
@@ -93,6 +133,12 @@ const COUNT_CHUNK: &str = "\
 
 const SET_SOURCE: &str =
     "UPDATE tidegate.pipeline SET source_server_uuid = $2::text::uuid WHERE name = $1::text";
+
+const ADD_STARTUP_XID: &str = "\
+    INSERT INTO tidegate.startup_xid (pipeline, xid_sha256) VALUES ($1::text, $2::bytea) ON CONFLICT DO NOTHING";
+
+const REMOVE_STARTUP_XID: &str =
+    "DELETE FROM tidegate.startup_xid WHERE pipeline = $1::text AND xid_sha256 = $2::bytea";
 
 /// An open halt at the same place counts on; another one is closed by the new one.
 const CLOSE_OTHER_HALT: &str = "\
@@ -178,6 +224,12 @@ async fn write(tx: &mut FencedTransaction<'_>, progress: &Progress<'_>) -> Resul
             let params = ParamsBuilder::default().text(&pipeline).text(&server_uuid.to_string()).build();
             send(tx, "recording the source", SET_SOURCE, params, Expect::Rows(1)).await?;
         }
+        Progress::StartupXids(xids) => {
+            for xid in *xids {
+                let params = xid_params(&pipeline, xid);
+                send(tx, "saving prepared XA transactions", ADD_STARTUP_XID, params, Expect::Any).await?;
+            }
+        }
         Progress::Halt(halt) => write_halt(tx, &pipeline, halt).await?,
     }
     Ok(())
@@ -211,10 +263,18 @@ async fn write_batch(
             .build();
         send(tx, "recording a schema change", RECORD_CHANGE, params, Expect::Rows(1)).await?;
     }
+    for xid in batch.resolved_xids {
+        let params = xid_params(pipeline, xid);
+        send(tx, "forgetting a prepared XA transaction", REMOVE_STARTUP_XID, params, Expect::Any).await?;
+    }
     clear_halt(tx, pipeline, batch.clears_halt).await?;
     let params = advance_params(pipeline, batch.seq, batch.position)?;
     send(tx, "advancing the checkpoint", ADVANCE, params, Expect::Rows(1)).await?;
     Ok(())
+}
+
+fn xid_params(pipeline: &str, xid: &XidDigest) -> Params {
+    ParamsBuilder::default().text(pipeline).bytea(xid.as_bytes()).build()
 }
 
 fn advance_params(pipeline: &str, seq: i64, position: &Position) -> Result<Params, Halt> {

@@ -2,6 +2,7 @@
 
 use tokio_postgres::{Client, Row};
 
+use super::checkpoint::Position;
 use super::error::{control_schema_invalid, while_doing};
 use super::params::{Params, ParamsBuilder};
 use crate::gtid::GtidSet;
@@ -37,11 +38,12 @@ impl TableState {
         format!("{}.{}", self.target_schema, self.target_table)
     }
 
-    /// Whether a table that is catching up shows one state of the source once `processed` is reached.
+    /// Whether a table that is catching up shows one state of the source at `position`. Prepared XA
+    /// transactions count as reached: its copy has waited for those that had touched it.
     #[must_use]
-    pub fn has_converged(&self, processed: &GtidSet) -> bool {
+    pub fn has_converged(&self, position: &Position) -> bool {
         let needed = self.converge_set.as_ref().or(self.snapshot_set.as_ref());
-        self.phase == TablePhase::CatchingUp && needed.is_some_and(|set| processed.includes(set))
+        self.phase == TablePhase::CatchingUp && needed.is_some_and(|set| position.reaches(set))
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use tokio_postgres::Client;
 
 use super::catalog;
+use super::checkpoint::Position;
 use super::params::{Params, ParamsBuilder};
 use super::prepared::{self, Prepared};
 use super::table_state::TableState;
 use crate::binlog::table_map::TableMap;
 use crate::convert::RowEncoder;
-use crate::gtid::{Gtid, GtidSet};
+use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::phase::TablePhase;
 use crate::schema::{TableModel, TableName, diff};
@@ -91,9 +92,9 @@ impl Tables {
         self.tables.iter().map(|table| &table.state)
     }
 
-    /// Tables that show one state of the source once `processed` is reached.
-    pub(super) fn converged(&self, processed: &GtidSet) -> Vec<TableName> {
-        let converges = |state: &&TableState| state.has_converged(processed);
+    /// Tables that show one state of the source at `position`.
+    pub(super) fn converged(&self, position: &Position) -> Vec<TableName> {
+        let converges = |state: &&TableState| state.has_converged(position);
         self.states().filter(converges).map(|state| state.name().clone()).collect()
     }
 

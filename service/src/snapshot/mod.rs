@@ -20,12 +20,14 @@ mod queue;
 mod table;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mysql_async::Conn;
 
 use crate::config::Config;
+use crate::fold::XaPolicy;
 use crate::fold::unit::Fingerprint;
+use crate::fold::xa::XidDigest;
 use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::filter::Filter;
@@ -56,7 +58,6 @@ struct Run<'a> {
     /// For the catalog and the sets; rows are read through the views of a capture.
     conn: Conn,
     server: Uuid,
-    told_of_prepared: bool,
 }
 
 /// Brings every table that the filter includes to `catching_up`, and gives the pipeline its first
@@ -74,7 +75,7 @@ pub async fn run(
 ) -> Result<(), Failure> {
     let mut conn = connect(&config.source).await?;
     let server = identity(&mut conn).await?.server_uuid;
-    let mut run = Run { config, writer, observer, conn, server, told_of_prepared: false };
+    let mut run = Run { config, writer, observer, conn, server };
     for state in run.tables_to_copy(filter).await? {
         table::bring_to_copied(&mut run, state).await?;
     }
@@ -132,15 +133,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Says once that the stream will halt: two-phase XA is not followed.
-    fn tell_of_prepared(&mut self, prepared: Option<usize>) {
-        if let Some(transactions) = prepared.filter(|&count| count > 0 && !self.told_of_prepared) {
+    /// Keeps the XA transactions that are prepared at a capture: the rows of those from before the
+    /// stream are in no stream, only their resolution is.
+    async fn keep_prepared(&mut self, prepared: Option<BTreeSet<XidDigest>>) -> Result<(), Failure> {
+        let prepared = prepared.unwrap_or_default();
+        if self.config.fold.xa == XaPolicy::Refuse && !prepared.is_empty() {
             tracing::warn!(
-                transactions,
+                transactions = prepared.len(),
                 "the source has prepared XA transactions: the stream halts where one of them is resolved"
             );
-            self.told_of_prepared = true;
         }
+        self.writer.add_startup_xids(&prepared).await
     }
 
     /// The stream's start: what every table's rows hold.

@@ -72,7 +72,6 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
     let mut watch = Watch::start(captured.guard, state.name().clone(), allow_ddl_at);
     let lock = captured.lock.map(KeptLock::new);
     let ddl_held_off = watch.ddl_held_off();
-    run.tell_of_prepared(captured.prepared_xa);
     let mut views = captured.views;
     let decided = tokio::select! {
         biased;
@@ -85,6 +84,7 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
         } => decided?,
     };
     let Some(decided) = decided else { return Ok(TABLE_CHANGED) };
+    run.keep_prepared(captured.prepared_xa).await?;
     if !ddl_held_off.get() {
         try_join_all(views.iter_mut().map(View::unpin)).await?;
     }

@@ -10,3 +10,4 @@ pub mod connect;
 pub mod dump;
 pub mod preflight;
 pub mod reader;
+pub mod xa;

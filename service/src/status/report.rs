@@ -153,6 +153,10 @@ pub struct Report {
     pub dead_task: Option<String>,
     /// Null until the checkpoint has been read.
     pub processed_gtid_set: Option<String>,
+    /// GTIDs of XA transactions that are prepared and not resolved; empty when there is none. They
+    /// are not in `processed_gtid_set`.
+    #[serde(default)]
+    pub prepared_gtid_set: String,
     /// Null while the source can't be asked.
     pub source_gtid_set: Option<String>,
     /// Null while the source can't be asked.

@@ -137,13 +137,24 @@ pub(super) fn xid() -> Part {
     Part::new(t::XID, 42u64.to_le_bytes().to_vec())
 }
 
+/// Of the XID `X'67',X'',1`.
 pub(super) fn xa_prepare(one_phase: bool) -> Part {
+    xa_prepare_of(b'g', one_phase)
+}
+
+/// Of an XID whose gtrid is one byte.
+pub(super) fn xa_prepare_of(gtrid: u8, one_phase: bool) -> Part {
     let mut body = vec![u8::from(one_phase)];
     for number in [1u32, 1, 0] {
         body.extend(number.to_le_bytes());
     }
-    body.push(b'g');
+    body.push(gtrid);
     Part::new(t::XA_PREPARE, body)
+}
+
+/// `XA verb` on such an XID.
+pub(super) fn xa(verb: &str, gtrid: u8) -> Part {
+    query(&format!("XA {verb} X'{gtrid:02x}',X'',1"))
 }
 
 fn table_id(id: u64) -> Vec<u8> {

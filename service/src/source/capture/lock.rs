@@ -1,5 +1,6 @@
 //! The brief read lock on a table.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
@@ -11,10 +12,12 @@ use tokio::time::{Instant, timeout_at};
 use super::guard::Guard;
 use super::{Attempts, Terms, open_numbered, quoted, unavailable, wait_seconds};
 use crate::config::SourceConfig;
+use crate::fold::xa::XidDigest;
 use crate::gtid::{GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::TableName;
 use crate::source::connect::{failure, server_code};
+use crate::source::xa;
 
 /// Seconds of silence after which the source ends the session and with it the lock: should this
 /// process or its network die at the wrong moment, writers wait no longer than this.
@@ -27,8 +30,6 @@ const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
 const ER_LOCK_DEADLOCK: u16 = 1213;
 const ER_NO_SUCH_TABLE: u16 = 1146;
 const ER_BAD_DB: u16 = 1049;
-/// `XA RECOVER` without XA_RECOVER_ADMIN.
-const ER_XAER_RMERR: u16 = 1401;
 
 /// The session that locks.
 pub struct TableLock {
@@ -89,13 +90,9 @@ impl TableLock {
         })
     }
 
-    /// How many XA transactions are prepared and not resolved; `None` without XA_RECOVER_ADMIN.
-    pub(super) async fn prepared_xa(&mut self) -> Result<Option<usize>, Failure> {
-        match self.conn.query::<mysql_async::Row, _>("XA RECOVER CONVERT XID").await {
-            Ok(rows) => Ok(Some(rows.len())),
-            Err(error) if server_code(&error) == Some(ER_XAER_RMERR) => Ok(None),
-            Err(error) => Err(failure("list prepared XA transactions", &error)),
-        }
+    /// As [`xa::prepared`], under the lock.
+    pub(super) async fn prepared_xa(&mut self) -> Result<Option<BTreeSet<XidDigest>>, Failure> {
+        xa::prepared(&mut self.conn).await
     }
 
     pub(super) async fn release_unless(mut self, keep: bool) -> Result<Option<Self>, Failure> {

@@ -28,6 +28,7 @@ mod guard;
 mod lock;
 mod view;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -37,6 +38,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::connect::{connect, failure};
 use crate::config::SourceConfig;
+use crate::fold::xa::XidDigest;
 use crate::gtid::{GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::TableName;
@@ -72,7 +74,7 @@ pub struct Capture {
     pub set: GtidSet,
     /// XA transactions that are prepared and not resolved; `None` without the right to ask. None
     /// of them has touched the table.
-    pub prepared_xa: Option<usize>,
+    pub prepared_xa: Option<BTreeSet<XidDigest>>,
     pub views: Vec<View>,
     pub guard: Guard,
     /// The table's lock, where it is kept.
