@@ -142,7 +142,7 @@ fn write_image(row: &[Value], out: &mut Vec<u8>) {
 /// The transaction with this number.
 pub(super) fn transaction(gno: u64, changes: Vec<RowsChange>) -> Transaction {
     let bytes = changes.iter().map(|change| change.images.len()).sum();
-    Transaction { gtid: gtid(gno), fingerprint: fingerprint(gno), changes, bytes }
+    Transaction { gtid: gtid(gno), fingerprint: fingerprint(gno), changes, bytes, resolves: None }
 }
 
 /// A DDL statement with this number.

@@ -1,5 +1,6 @@
 //! A capture is exact under load, brief, and never left behind.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -132,7 +133,11 @@ fn a_prepared_xa_transaction_on_the_table_keeps_the_lock_away() {
         let (config, uuid, t) = (source_config(&fixture), server_uuid(&fixture).await?, table(&fixture, "t"));
         fixture.source("XA START 'o'; INSERT INTO other VALUES (1); XA END 'o'; XA PREPARE 'o'").await?;
         let captured = capture(&config, &uuid, &t, &TERMS).await?;
-        assert_eq!(captured.prepared_xa, Some(1), "one that touches another table");
+        assert_eq!(
+            captured.prepared_xa.as_ref().map(BTreeSet::len),
+            Some(1),
+            "one that touches another table"
+        );
         drop(captured);
 
         fixture.source("XA START 't'; INSERT INTO t (v) VALUES (1); XA END 't'; XA PREPARE 't'").await?;
@@ -141,7 +146,7 @@ fn a_prepared_xa_transaction_on_the_table_keeps_the_lock_away() {
         fixture.source("XA COMMIT 't'; XA ROLLBACK 'o'").await?;
         let mut captured = capture(&config, &uuid, &t, &TERMS).await?;
         assert_eq!(count(captured.views[0].conn(), &t).await?, 1);
-        assert_eq!(captured.prepared_xa, Some(0));
+        assert_eq!(captured.prepared_xa, Some(BTreeSet::new()));
         Ok(())
     });
 }

@@ -13,6 +13,7 @@ use tidegate::config::{
     AdminConfig, ApplyConfig, Config, FoldConfig, LogConfig, LogFormat, RetryConfig, Secret, SnapshotConfig,
     SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
 };
+use tidegate::fold::XaPolicy;
 use tidegate::gtid::{GtidSet, Uuid};
 use tidegate::schema::TableName;
 use tidegate_integration::Fixture;
@@ -82,7 +83,7 @@ fn config(fixture: &Fixture<'_>) -> Config {
             block_ddl: true,
             block_ddl_max: second * 60,
         },
-        fold: FoldConfig { max_buffer_bytes: 64 << 20 },
+        fold: FoldConfig { max_buffer_bytes: 64 << 20, xa: XaPolicy::Refuse },
         apply: ApplyConfig {
             max_batch_bytes: 4 << 20,
             channel_bytes: 16 << 20,

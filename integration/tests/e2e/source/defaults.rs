@@ -1,6 +1,5 @@
 //! What a server gives every session by default must not change what ours mean.
 
-use anyhow::Result;
 use tidegate_integration::{Servers, Tidegate, run};
 
 const HOSTILE: &[&str] = &[

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 use tidegate::config::{Secret, SourceConfig};
+use tidegate::fold::XaPolicy;
 use tidegate::preflight::Finding;
 use tidegate::schema::filter::Filter;
 use tidegate::source::connect::connect;
@@ -15,7 +16,7 @@ use super::config;
 async fn findings(config: &SourceConfig, include: &[&str]) -> Result<Vec<Finding>> {
     let include: Vec<String> = include.iter().map(ToString::to_string).collect();
     let filter = Filter::new(&include, &[])?;
-    Ok(check(&mut connect(config).await?, config, &filter).await?)
+    Ok(check(&mut connect(config).await?, config, &filter, XaPolicy::Refuse).await?)
 }
 
 fn errors(findings: &[Finding]) -> BTreeSet<&'static str> {
