@@ -144,7 +144,7 @@ impl StatusHandle {
         let mut facts = self.facts();
         facts.state = State::Retrying;
         facts.halt = None;
-        facts.observation = None;
+        facts.stopped();
         facts.last_error = Some(ErrorReport {
             side: side.into(),
             message: message.to_owned(),
@@ -156,12 +156,13 @@ impl StatusHandle {
     pub fn halt(&self, halt: &Halt) {
         let mut facts = self.facts();
         facts.state = State::Halted;
-        facts.observation = None;
+        facts.stopped();
         facts.halt = Some(HaltReport::new(halt, SystemTime::now()));
         facts.resume_requested = false;
     }
 
-    /// Asks a halted pipeline to try again.
+    /// Asks a halted pipeline to try again. From here on it is `starting`, so that who is told of
+    /// a resume does not see the halt that is left.
     ///
     /// # Errors
     /// When it is not halted.
@@ -171,23 +172,19 @@ impl StatusHandle {
             return Err(NotHalted(facts.state));
         }
         facts.resume_requested = true;
+        facts.state = State::Starting;
+        facts.halt = None;
         drop(facts);
         self.0.resume.notify_one();
         Ok(())
     }
 
-    /// Returns once a resume of the present halt is requested, with the pipeline `starting`
-    /// again. Cancel safe. One waiter at a time.
+    /// Returns once a resume of the present halt is requested. Cancel safe. One waiter at a time.
     pub async fn resumed(&self) {
         loop {
             let notified = self.0.resume.notified();
-            {
-                let mut facts = self.facts();
-                if std::mem::take(&mut facts.resume_requested) {
-                    facts.state = State::Starting;
-                    facts.halt = None;
-                    return;
-                }
+            if std::mem::take(&mut self.facts().resume_requested) {
+                return;
             }
             notified.await;
         }
@@ -250,6 +247,19 @@ impl StatusHandle {
         }
     }
 
+    /// A table waits for a lock on the source, until its next state. The attempts to get it are
+    /// failures that are retried, so that the wait is the last error as well.
+    pub fn table_waiting(&self, source: &TableName, lock: &str, waited: Duration) {
+        let TableName { database, table } = source;
+        let message = format!("{database}.{table} waits for {lock}, for {} s so far", waited.as_secs());
+        let mut facts = self.facts();
+        if let Some(table) = facts.tables.get_mut(source) {
+            table.waiting_for = Some(lock.to_owned());
+        }
+        facts.last_error =
+            Some(ErrorReport { side: ErrorSide::Source, message, at: rfc3339(SystemTime::now()) });
+    }
+
     /// A table's state; its counts stay. `target` is `schema.table`.
     pub fn table(&self, source: &TableName, target: &str, state: TablePhase) {
         let mut facts = self.facts();
@@ -257,6 +267,7 @@ impl StatusHandle {
             Some(table) => {
                 target.clone_into(&mut table.target);
                 table.state = state;
+                table.waiting_for = None;
             }
             None => {
                 facts.tables.insert(source.clone(), TableReport::new(source, target, state));
@@ -350,6 +361,12 @@ impl Facts {
     /// could be applied yet.
     fn reaches(&self, set: &GtidSet) -> bool {
         self.processed.as_ref().is_some_and(|processed| self.prepared.includes(&set.subtract(processed)))
+    }
+
+    /// A cycle has ended: nothing asks the source any more, and nothing waits for its locks.
+    fn stopped(&mut self) {
+        self.observation = None;
+        self.tables.values_mut().for_each(|table| table.waiting_for = None);
     }
 
     /// The source's answer, while it still says something about now.

@@ -135,11 +135,15 @@ impl Lines {
         for (at, table) in tables.iter().enumerate() {
             let label = if at == 0 { "tables" } else { "" };
             let estimate = table.rows_estimated.map_or_else(String::new, |rows| format!(" of about {rows}"));
+            let waits =
+                table.waiting_for.as_ref().map_or_else(String::new, |lock| format!(", waits for {lock}"));
             let TableReport { source, target, state, rows_copied, .. } = table;
             let state = state.name();
             self.add(
                 label,
-                &format!("{source:<width$}  {state:<11}  {rows_copied} rows copied{estimate}, to {target}"),
+                &format!(
+                    "{source:<width$}  {state:<11}  {rows_copied} rows copied{estimate}, to {target}{waits}"
+                ),
             );
         }
     }
@@ -160,6 +164,7 @@ mod tests {
             state,
             rows_copied: 10,
             rows_estimated: (name == "users").then_some(12),
+            waiting_for: (name == "o").then(|| "a lock".to_owned()),
         };
         Stored {
             pipeline: "app".into(),
@@ -189,6 +194,11 @@ mod tests {
             text.contains("tables      app.users  copying      10 rows copied of about 12, to app.users\n"),
             "{text}"
         );
-        assert!(text.ends_with("            app.o      streaming    10 rows copied, to app.o\n"), "{text}");
+        assert!(
+            text.ends_with(
+                "            app.o      streaming    10 rows copied, to app.o, waits for a lock\n"
+            ),
+            "{text}"
+        );
     }
 }

@@ -16,6 +16,7 @@ use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
 use crate::snapshot;
+use crate::source::capture::Waiting;
 use crate::source::dump::Dump;
 use crate::source::{self, reader, xa};
 use crate::status::{State, StatusHandle};
@@ -48,7 +49,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let client = sink::connect::connect(&config.target).await?;
     let mut writer = context.take_over(client).await?;
     let mut conn = source::connect::connect(&config.source).await?;
-    preflight(context, &mut conn).await?;
+    preflight(context, &mut conn, &writer).await?;
     progress.established = true;
     let identity = source::connect::identity(&mut conn).await?;
     detach_excluded(context, &mut writer).await?;
@@ -83,11 +84,11 @@ async fn startup_xids(conn: &mut Conn, writer: &mut Writer) -> Result<BTreeSet<X
 }
 
 /// Settings can change between cycles, so they are looked at in each.
-async fn preflight(context: &Context, conn: &mut Conn) -> Result<(), Failure> {
+async fn preflight(context: &Context, conn: &mut Conn, writer: &Writer) -> Result<(), Failure> {
     let config = &context.config;
     let findings = source::preflight::check(conn, &config.source, &context.filter, config.fold.xa).await?;
     refuse(Reason::SourcePreflight, &findings)?;
-    let findings = sink::preflight::check(&config.target, &config.name, &[]).await?;
+    let findings = sink::preflight::check_session(writer.client(), &config.name, &[]).await?;
     refuse(Reason::TargetPreflight, &findings)?;
     Ok(())
 }
@@ -152,6 +153,10 @@ impl snapshot::Observer for StatusHandle {
         if matches!(state.phase, TablePhase::Capturing | TablePhase::Copying) {
             self.enter(State::Snapshotting);
         }
+    }
+
+    fn waiting(&self, table: &TableName, waiting: Waiting) {
+        self.table_waiting(table, waiting.lock, waiting.waited);
     }
 
     fn rows_copied(&self, table: &TableName, rows: u64) {

@@ -119,10 +119,7 @@ impl Context {
     }
 
     async fn take_over(&self, client: tokio_postgres::Client) -> Result<Writer, Failure> {
-        if let Some(finding) = sink::preflight::pooling(&self.config.target, &client).await? {
-            let detail = format!("{}: {}", finding.name, finding.problem);
-            return Err(Halt::new(Reason::TargetPreflight, detail).into());
-        }
+        sink::preflight::before_take_over(&self.config.target, &client).await?;
         let (name, in_flight) = (&self.config.name, self.config.apply.max_in_flight);
         let mut waited = false;
         let on_standby = || {

@@ -38,6 +38,7 @@ use crate::sink::catalog;
 use crate::sink::checkpoint::Position;
 use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
+use crate::source::capture::Waiting;
 use crate::source::connect::{connect, identity};
 use crate::source::{dump, reader};
 
@@ -45,6 +46,10 @@ use crate::source::{dump, reader};
 pub trait Observer: Sync {
     /// A table has moved to another phase, or its copy has begun or goes on.
     fn table(&self, state: &TableState);
+
+    /// A table's copy can't begin, or end, before a lock on the source is had. Comes again, at a
+    /// bounded rate, as long as that is so; the next word of the table ends it.
+    fn waiting(&self, table: &TableName, waiting: Waiting);
 
     /// A chunk of a table was committed, with this many rows.
     fn rows_copied(&self, table: &TableName, rows: u64);
@@ -131,6 +136,17 @@ impl Run<'_> {
             self.writer.set_source(self.server).await?;
         }
         Ok(())
+    }
+
+    /// Says which table waits for which lock.
+    fn tell_of_wait(&self, table: &TableName, waiting: Waiting) {
+        tracing::warn!(
+            table = label(table),
+            waited_s = waiting.waited.as_secs(),
+            "waiting for {}: a write transaction, DDL or a prepared XA transaction holds it",
+            waiting.lock
+        );
+        self.observer.waiting(table, waiting);
     }
 
     /// Keeps the XA transactions that are prepared at a capture: the rows of those from before the

@@ -67,7 +67,11 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
     }
     let present = reader::table(&mut run.conn, state.name()).await?.ok_or_else(gone)?;
     let terms = terms(run, &present);
-    let captured = capture(&run.config.source, &run.server, state.name(), &terms).await?;
+    let captured = {
+        let tell = |waiting| run.tell_of_wait(state.name(), waiting);
+        capture(&run.config.source, &run.server, state.name(), &terms, &tell).await?
+    };
+    run.observer.table(state);
     let allow_ddl_at = Instant::now() + run.config.snapshot.block_ddl_max;
     let mut watch = Watch::start(captured.guard, state.name().clone(), allow_ddl_at);
     let lock = captured.lock.map(KeptLock::new);
@@ -315,7 +319,8 @@ async fn conclude(run: &mut Run<'_>, state: &mut TableState, ddl_held_off: bool)
     }
     if !is_transactional(&state.model) && !state.model.key.is_empty() {
         let terms = terms(run, &state.model);
-        let settled = settled_set(&run.config.source, &run.server, &name, &terms).await?;
+        let tell = |waiting| run.tell_of_wait(&name, waiting);
+        let settled = settled_set(&run.config.source, &run.server, &name, &terms, &tell).await?;
         state.converge_set.get_or_insert_with(GtidSet::new).union_with(&settled);
     }
     if let Some(converge_set) = &mut state.converge_set {

@@ -67,6 +67,8 @@ pub struct TableReport {
     pub rows_copied: u64,
     /// The source's estimate; null while it was not asked.
     pub rows_estimated: Option<u64>,
+    /// The lock on the source that the table's copy is waiting for; null while it waits for none.
+    pub waiting_for: Option<String>,
 }
 
 impl TableReport {
@@ -78,6 +80,7 @@ impl TableReport {
             state,
             rows_copied: 0,
             rows_estimated: None,
+            waiting_for: None,
         }
     }
 }

@@ -152,7 +152,9 @@ async fn a_resume_is_for_the_present_halt_only() {
     assert_eq!(status.request_resume(), Err(NotHalted(State::Starting)));
     status.halt(&Halt::new(Reason::DataGap, "first"));
     assert_eq!(status.request_resume(), Ok(()));
-    assert_eq!(status.request_resume(), Ok(()));
+    let report = status.report();
+    assert_eq!((report.state, report.halt), (State::Starting, None), "the answer is true at once");
+    assert_eq!(status.request_resume(), Err(NotHalted(State::Starting)), "it is resumed once");
     status.resumed().await;
     assert_eq!(status.request_resume(), Err(NotHalted(State::Starting)));
     status.halt(&Halt::new(Reason::DataGap, "second"));
@@ -179,8 +181,34 @@ fn tables_keep_their_counts_through_states() {
         state: TablePhase::Streaming,
         rows_copied: 150,
         rows_estimated: Some(900),
+        waiting_for: None,
     };
     assert_eq!(tables, [expected]);
+}
+
+#[test]
+fn a_wait_for_a_lock_is_told_until_it_is_over() {
+    let waiting = || {
+        let status = status();
+        let name = TableName { database: "app".into(), table: "users".into() };
+        status.table(&name, "app.users", TablePhase::Capturing);
+        status.table_waiting(&name, "the table's read lock", Duration::from_secs(12));
+        let report = status.report();
+        assert_eq!(report.tables[0].waiting_for.as_deref(), Some("the table's read lock"));
+        let message = report.last_error.expect("an error").message;
+        assert_eq!(message, "app.users waits for the table's read lock, for 12 s so far");
+        (status, name)
+    };
+    let ends: [fn(&StatusHandle, &TableName); 3] = [
+        |status, name| status.table(name, "app.users", TablePhase::Copying),
+        |status, _| status.retrying(Side::Source, "gone"),
+        |status, _| status.halt(&Halt::new(Reason::SnapshotLockUnavailable, "")),
+    ];
+    for end in ends {
+        let (status, name) = waiting();
+        end(&status, &name);
+        assert_eq!(status.report().tables[0].waiting_for, None);
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tidegate::sink;
 use tidegate::sink::table_state::TableState;
 use tidegate::sink::writer::Writer;
 use tidegate::snapshot::{self, Observer};
+use tidegate::source::capture::Waiting;
 use tidegate_integration::{Fixture, PgSession, Servers, run};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -24,6 +25,8 @@ struct Chunks(mpsc::UnboundedSender<u64>);
 
 impl Observer for Chunks {
     fn table(&self, _: &TableState) {}
+
+    fn waiting(&self, _: &TableName, _: Waiting) {}
 
     fn rows_copied(&self, _: &TableName, rows: u64) {
         // A test may have seen enough.

@@ -10,7 +10,7 @@ use mysql_async::prelude::Queryable;
 use tokio::time::{Instant, timeout_at};
 
 use super::guard::Guard;
-use super::{Attempts, Terms, open_numbered, quoted, unavailable, wait_seconds};
+use super::{Attempts, READ_LOCK, Terms, open_numbered, quoted, unavailable, wait_seconds};
 use crate::config::SourceConfig;
 use crate::fold::xa::XidDigest;
 use crate::gtid::{GtidSet, Uuid};
@@ -62,13 +62,13 @@ impl TableLock {
         loop {
             let Ok(answer) = timeout_at(deadline, self.conn.query_drop(&statement)).await else {
                 guard.kill(self.connection_id).await?;
-                return Err(unavailable("the table's read lock"));
+                return Err(unavailable(READ_LOCK));
             };
             let Err(error) = answer else { return Ok(()) };
             match server_code(&error) {
                 Some(ER_LOCK_WAIT_TIMEOUT | ER_LOCK_DEADLOCK) if attempts.pause().await => {}
                 Some(ER_LOCK_WAIT_TIMEOUT | ER_LOCK_DEADLOCK) => {
-                    return Err(unavailable("the table's read lock"));
+                    return Err(unavailable(READ_LOCK));
                 }
                 Some(ER_NO_SUCH_TABLE | ER_BAD_DB) => {
                     return Err(Failure::retry(Side::Source, "a table to be copied has gone"));
