@@ -61,21 +61,19 @@ fn render(report: &Report) -> String {
     let mut lines = Lines::default();
     lines.add("pipeline", &report.pipeline);
     lines.add("state", &format!("{}{standby}", report.state.name()));
-    lines.add(
-        "lag",
-        &report
-            .lag_ms
-            .map_or_else(|| "unknown: the source can't be asked".to_owned(), |lag| format!("{lag} ms")),
-    );
+    let unasked = match report.state {
+        State::Halted => "unknown: the source is not asked while the pipeline is halted",
+        _ => "unknown: the source has not answered",
+    };
+    lines.add("lag", &report.lag_ms.map_or_else(|| unasked.to_owned(), |lag| format!("{lag} ms")));
     lines.add("source", &report.source);
     lines.add("target", &report.target);
     lines.add("processed", report.processed_gtid_set.as_deref().unwrap_or("not read yet"));
     if !report.prepared_gtid_set.is_empty() {
         lines.add("prepared XA", &report.prepared_gtid_set);
     }
-    lines
-        .add("source has", report.source_gtid_set.as_deref().unwrap_or("unknown: the source can't be asked"));
-    lines.add("binlog", report.stream_position.as_deref().unwrap_or("not streaming"));
+    lines.add("source has", report.source_gtid_set.as_deref().unwrap_or(unasked));
+    lines.add("binlog", report.stream_position.as_deref().unwrap_or("nothing received yet"));
     lines.add(
         "applied",
         &format!(

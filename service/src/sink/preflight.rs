@@ -314,24 +314,32 @@ async fn check_table(
             "replicated rows are inserted, updated and deleted, and matched by their key",
             format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {}", role(client).await?),
         ));
-    } else if !is_known(client, pipeline, &model.name).await?
-        && scalar::<bool>(client, &statements::has_rows(model)?, &[]).await?
-    {
+    } else if let Some(owner) = owner(client, &model.name).await? {
+        if owner != pipeline {
+            findings.push(Finding::error(
+                "target.table_owner",
+                format!("pipeline {owner:?} writes {table}"),
+                "a table has one pipeline: its rows are that one's, and it must not be emptied for another",
+                format!("Set pipeline.name = {owner:?} to go on with it, or exclude the table in one of the two"),
+            ));
+        }
+    } else if scalar::<bool>(client, &statements::has_rows(model)?, &[]).await? {
         findings.push(Finding::error(
             "target.table_rows",
-            format!("{table} has rows and was not copied by this pipeline"),
-            "nothing tells its rows from the source's",
+            format!("{table} has rows, and no pipeline writes it"),
+            "nothing tells its rows from the source's: rename the table if somebody needs them, else empty it",
             format!("TRUNCATE TABLE {table}"),
         ));
     }
     Ok(())
 }
 
-async fn is_known(client: &Client, pipeline: &str, name: &TableName) -> Result<bool, Failure> {
+/// The pipeline that has copied the table and not let go of it.
+async fn owner(client: &Client, name: &TableName) -> Result<Option<String>, Failure> {
     if !scalar::<bool>(client, "SELECT to_regclass('tidegate.table_state') IS NOT NULL", &[]).await? {
-        return Ok(false);
+        return Ok(None);
     }
-    let sql = "SELECT EXISTS (SELECT FROM tidegate.table_state \
-        WHERE pipeline = $1::text AND source_database = $2::text AND source_table = $3::text)";
-    scalar(client, sql, &[&pipeline, &name.database, &name.table]).await
+    let sql = "SELECT max(pipeline) FROM tidegate.table_state \
+        WHERE target_schema = $1::text AND target_table = $2::text AND state <> 'detached'";
+    scalar(client, sql, &[&name.database, &name.table]).await
 }
