@@ -81,6 +81,33 @@ pub fn truncate_table(name: &TableName) -> Result<String, Halt> {
     Ok(format!("TRUNCATE TABLE ONLY {}", qualified(name)?))
 }
 
+/// Removes every row, as TRUNCATE does where foreign keys reference the table.
+///
+/// # Errors
+/// `unsupported_name`.
+pub fn delete_all(name: &TableName) -> Result<String, Halt> {
+    Ok(format!("DELETE FROM ONLY {}", qualified(name)?))
+}
+
+/// The statements that move a table to another name, in order. Between schemas it keeps its name
+/// first: there must be no relation of that name in the new one.
+///
+/// # Errors
+/// `unsupported_name`.
+pub fn move_table(from: &TableName, to: &TableName) -> Result<Vec<String>, Halt> {
+    let mut statements = Vec::new();
+    if from.database != to.database {
+        let schema = quote_schema(&to.database)?;
+        statements.push(format!("ALTER TABLE {} SET SCHEMA {schema}", qualified(from)?));
+    }
+    if from.table != to.table {
+        let moved = TableName { database: to.database.clone(), table: from.table.clone() };
+        let name = quote_ident(&to.table)?;
+        statements.push(format!("ALTER TABLE {} RENAME TO {name}", qualified(&moved)?));
+    }
+    Ok(statements)
+}
+
 /// One `CREATE TABLE` statement: columns, NOT NULL, identity, the labels of enums, and the key as
 /// PRIMARY KEY or UNIQUE. Constraints are left to PostgreSQL to name: it fits the name into its
 /// limit and keeps it free of collisions.

@@ -8,6 +8,7 @@ use tokio_postgres::Client;
 use super::catalog;
 use super::params::{Params, ParamsBuilder};
 use super::prepared::{self, Prepared};
+use super::schema_change::Known;
 use super::table_state::TableState;
 use crate::binlog::table_map::TableMap;
 use crate::convert::RowEncoder;
@@ -64,6 +65,25 @@ impl Tables {
         self.tables.push(Table { state, shape: None, prepared: None, signature, looked_in: 0 });
     }
 
+    /// Puts a state in the place of the one under its name, if any. What writing the table needs is
+    /// made anew: either table may be another one now.
+    pub(super) fn put(&mut self, state: TableState) {
+        self.remove(&state.name().clone());
+        self.add(state);
+    }
+
+    pub(super) fn remove(&mut self, name: &TableName) {
+        let Some(index) = self.by_database.get_mut(&name.database).and_then(|tables| tables.remove(&name.table))
+        else {
+            return;
+        };
+        self.tables.swap_remove(index);
+        if let Some(moved) = self.tables.get(index) {
+            let TableName { database, table } = moved.state.name().clone();
+            self.by_database.entry(database).or_default().insert(table, index);
+        }
+    }
+
     /// A batch begins: what was seen of the target's tables is to be looked at again. Returns its
     /// number.
     pub(super) const fn begin_batch(&mut self) -> u64 {
@@ -83,10 +103,6 @@ impl Tables {
         self.tables.get_mut(index)
     }
 
-    pub(super) fn state(&self, name: &TableName) -> Option<&TableState> {
-        self.find(&name.database, &name.table).and_then(|index| self.get(index)).map(|table| &table.state)
-    }
-
     pub(super) fn states(&self) -> impl Iterator<Item = &TableState> {
         self.tables.iter().map(|table| &table.state)
     }
@@ -103,6 +119,18 @@ impl Tables {
                 table.state.phase = TablePhase::Streaming;
             }
         }
+    }
+}
+
+impl Known for Tables {
+    fn state(&self, name: &TableName) -> Option<&TableState> {
+        self.find(&name.database, &name.table).and_then(|index| self.get(index)).map(|table| &table.state)
+    }
+
+    fn in_database(&self, database: &str) -> Vec<&TableState> {
+        let mut states: Vec<_> = self.states().filter(|state| state.name().database == database).collect();
+        states.sort_by_key(|state| state.name());
+        states
     }
 }
 
