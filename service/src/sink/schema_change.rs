@@ -40,7 +40,7 @@ pub(super) fn decide<'a>(
     known: &impl Fn(&TableName) -> Option<&'a TableState>,
     in_database: &impl Fn(&str) -> Vec<&'a TableState>,
 ) -> Decision<'a> {
-    let Ddl { kind, tables, databases } = &change.statement;
+    let Ddl { kind, tables, databases, .. } = &change.statement;
     let changes = |state: &&TableState| concerns(state, &change.gtid);
     let refused = match kind {
         DdlKind::Administrative | DdlKind::CreateDatabase | DdlKind::AlterDatabase => None,
