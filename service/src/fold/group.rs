@@ -11,6 +11,7 @@ use crate::binlog::event::{
 use crate::binlog::payload::PayloadReader;
 use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
+use crate::schema::alter::StatementFacts;
 use crate::schema::filter::Filter;
 
 /// How a group ended.
@@ -18,7 +19,7 @@ use crate::schema::filter::Filter;
 pub(super) enum Ended {
     /// Its rows have happened; there may be none.
     Committed,
-    SchemaChange(Ddl),
+    SchemaChange(Box<(Ddl, StatementFacts)>),
 }
 
 /// Where in its grammar a group is.
@@ -97,7 +98,7 @@ impl Group {
         match event {
             Event::TableMap(event) => self.table_map(&event, maps),
             Event::Rows(event) => self.rows(event, raw.body.len()),
-            Event::Query(event) => return self.query(&event, maps.filter()),
+            Event::Query(event) => return self.query(&event, raw.header.timestamp, maps.filter()),
             Event::Xid(_) => return self.xid().map(Some),
             Event::XaPrepare(event) => return self.xa_prepare(&event).map(Some),
             Event::PartialUpdateRows(head) => self.partial_update(head.table_id, head.flags),
@@ -232,22 +233,23 @@ impl Group {
         }
     }
 
-    fn query(&mut self, event: &QueryEvent, filter: &Filter) -> Result<Option<Ended>, Halt> {
+    /// `seconds` is the header's time.
+    fn query(&mut self, event: &QueryEvent, seconds: u32, filter: &Filter) -> Result<Option<Ended>, Halt> {
         let statement = classify(event)?;
-        match self.phase {
-            Phase::Head => self.first_statement(statement, event, filter),
-            Phase::Transaction | Phase::CreateTable | Phase::Xa => self.inner_statement(statement, filter),
-            Phase::XaEnded => Err(refusal(&statement, "a statement between XA END and the prepare")),
+        match (self.phase, statement) {
+            (Phase::Head, Statement::Ddl(ddl)) => self.ddl(ddl, event, seconds, filter).map(Some),
+            (Phase::Head, statement) => self.first_statement(&statement),
+            (Phase::Transaction | Phase::CreateTable | Phase::Xa, statement) => {
+                self.inner_statement(statement, filter)
+            }
+            (Phase::XaEnded, statement) => {
+                Err(refusal(&statement, "a statement between XA END and the prepare"))
+            }
         }
     }
 
     /// The statement that follows the GTID: it opens a transaction or commits by itself.
-    fn first_statement(
-        &mut self,
-        statement: Statement,
-        event: &QueryEvent,
-        filter: &Filter,
-    ) -> Result<Option<Ended>, Halt> {
+    fn first_statement(&mut self, statement: &Statement) -> Result<Option<Ended>, Halt> {
         match statement {
             Statement::Begin => self.enter(Phase::Transaction),
             Statement::Xa(XaVerb::Start) => self.enter(Phase::Xa),
@@ -258,21 +260,20 @@ impl Group {
                 self.may_hold_statements()?;
                 return Ok(Some(Ended::Committed));
             }
-            Statement::Ddl(ddl) => return self.ddl(ddl, event, filter).map(Some),
             Statement::Commit => return Err(no_transaction("COMMIT")),
-            other => return Err(refusal(&other, "a statement that begins no transaction")),
+            other => return Err(refusal(other, "a statement that begins no transaction")),
         }
         Ok(None)
     }
 
-    fn ddl(&self, ddl: Ddl, event: &QueryEvent, filter: &Filter) -> Result<Ended, Halt> {
+    fn ddl(&self, ddl: Ddl, event: &QueryEvent, seconds: u32, filter: &Filter) -> Result<Ended, Halt> {
         self.may_hold_statements()?;
         let Some(table) = replicated(&ddl, filter) else { return Ok(Ended::Committed) };
         if event.error_code != 0 {
             let detail = format!("{} failed halfway with error {}", ddl.kind.name(), event.error_code);
             return Err(on(Halt::new(Reason::DdlUnsupported, detail), &table));
         }
-        Ok(Ended::SchemaChange(ddl))
+        Ok(Ended::SchemaChange(Box::new((ddl, facts(event, seconds)))))
     }
 
     /// A statement inside BEGIN or XA START.
@@ -346,6 +347,18 @@ pub(super) fn without_gtid(event: &Event, raw: &RawEvent) -> Halt {
 
 fn parse(raw: &RawEvent) -> Result<Event, Halt> {
     Event::parse(raw).map_err(|error| raw.malformed(&error))
+}
+
+/// What gives the statement its meaning besides its text.
+fn facts(event: &QueryEvent, seconds: u32) -> StatementFacts {
+    let micros = event.microseconds.unwrap_or_default();
+    let zone = event.time_zone.as_deref().and_then(|zone| str::from_utf8(zone).ok());
+    StatementFacts {
+        timestamp_micros: u64::from(seconds) * 1_000_000 + u64::from(micros),
+        time_zone: zone.map(str::to_owned),
+        sql_mode: event.sql_mode,
+        explicit_defaults_for_timestamp: event.explicit_defaults_for_timestamp,
+    }
 }
 
 fn classify(event: &QueryEvent) -> Result<Statement, Halt> {

@@ -218,8 +218,9 @@ impl Fold {
                 let (changes, bytes) = buffer.into_parts();
                 Unit::Transaction(Transaction { gtid, fingerprint, changes, bytes })
             }
-            Ended::SchemaChange(statement) => {
-                Unit::SchemaChange(SchemaChange { gtid, fingerprint, statement })
+            Ended::SchemaChange(change) => {
+                let (statement, facts) = *change;
+                Unit::SchemaChange(SchemaChange { gtid, fingerprint, statement, facts })
             }
         })
     }

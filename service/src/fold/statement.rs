@@ -7,6 +7,7 @@
 use super::charset::ClientCharset;
 use super::lexer::{Lexer, Token, Unlexable};
 use crate::schema::TableName;
+use crate::schema::ddl::Content;
 
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,8 @@ pub struct Ddl {
     pub tables: Vec<TableName>,
     /// Databases named as objects (CREATE/ALTER/DROP DATABASE).
     pub databases: Vec<String>,
+    /// What the statement says beyond that.
+    pub content: Content,
 }
 
 impl Ddl {
@@ -61,7 +64,7 @@ impl Ddl {
     }
 
     const fn on_tables(kind: DdlKind, tables: Vec<TableName>) -> Self {
-        Self { kind, tables, databases: Vec::new() }
+        Self { kind, tables, databases: Vec::new(), content: Content::Names }
     }
 }
 
@@ -388,7 +391,7 @@ impl<'a> Parser<'a> {
             self.expect("EXISTS")?;
         }
         let name = self.identifier()?;
-        Ok(Statement::Ddl(Ddl { kind, tables: Vec::new(), databases: vec![name] }))
+        Ok(Statement::Ddl(Ddl { kind, tables: Vec::new(), databases: vec![name], content: Content::Names }))
     }
 
     fn alter(&mut self) -> Parsed<Statement> {
@@ -414,7 +417,12 @@ impl<'a> Parser<'a> {
         });
         let database = if named { self.identifier()? } else { self.default_database()? };
         let kind = DdlKind::AlterDatabase;
-        Ok(Statement::Ddl(Ddl { kind, tables: Vec::new(), databases: vec![database] }))
+        Ok(Statement::Ddl(Ddl {
+            kind,
+            tables: Vec::new(),
+            databases: vec![database],
+            content: Content::Names,
+        }))
     }
 
     /// The table, and outside of parentheses what RENAME and EXCHANGE PARTITION name besides.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::binlog::table_map::TableMap;
 use crate::gtid::Gtid;
+use crate::schema::alter::StatementFacts;
 
 /// A committed unit of the source.
 #[derive(Debug)]
@@ -109,4 +110,5 @@ pub struct SchemaChange {
     pub gtid: Gtid,
     pub fingerprint: Fingerprint,
     pub statement: super::statement::Ddl,
+    pub facts: StatementFacts,
 }

@@ -1,6 +1,8 @@
 //! What a table is: the model of a source table and of the target table made from it.
 
+pub mod alter;
 pub mod charset;
+pub mod ddl;
 pub mod diff;
 pub mod filter;
 pub mod phase;
