@@ -113,6 +113,18 @@ impl Tables {
         self.states().filter(converges).map(|state| state.name().clone()).collect()
     }
 
+    /// Provisional tables whose model a table map has confirmed since.
+    pub(super) fn confirmed(&self) -> Vec<TableState> {
+        let confirmed = self.tables.iter().filter(|table| table.state.provisional && table.shape.is_some());
+        confirmed.map(|table| TableState { provisional: false, ..table.state.clone() }).collect()
+    }
+
+    pub(super) fn mark_confirmed(&mut self) {
+        for table in self.tables.iter_mut().filter(|table| table.shape.is_some()) {
+            table.state.provisional = false;
+        }
+    }
+
     pub(super) fn mark_streaming(&mut self, names: &[TableName]) {
         for table in &mut self.tables {
             if names.contains(table.state.name()) {

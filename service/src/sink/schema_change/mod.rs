@@ -9,8 +9,10 @@
 //! DROP TABLE, DROP DATABASE        drop what this pipeline created; else detach
 //! TRUNCATE                         empty
 //! RENAME                           move, for the net effect of the whole list (module `rename`)
-//! ALTER TABLE                      copy
-//! CREATE INDEX, DROP INDEX         nothing, unless it can change the key; then copy
+//! ALTER TABLE, CREATE and DROP INDEX
+//!                                  alter, by the rules of `schema::alter`; where those can't tell: copy
+//! ALTER TABLE … RENAME             as RENAME, of what the other operations make of the table
+//! ALTER TABLE … EXCHANGE PARTITION copy both tables
 //! CREATE and ALTER DATABASE, …     nothing
 //! ```
 //!
@@ -20,11 +22,14 @@
 mod outcome;
 mod rename;
 
-use crate::fold::statement::{Ddl, DdlKind};
+use crate::config::{DdlConfig, DdlPolicy};
+use crate::fold::statement::DdlKind;
 use crate::fold::unit::SchemaChange;
 use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
 use crate::schema::TableName;
+use crate::schema::alter::{Altered, Resync, TargetChange, alter};
+use crate::schema::ddl::{AlterOperation, Content, PartitionOperation};
 use crate::schema::filter::Filter;
 use crate::schema::phase::TablePhase;
 
@@ -46,7 +51,7 @@ pub(super) struct AppliedChange {
 }
 
 /// What is done about one table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
     /// The target's table goes, and the pipeline's record of it.
     Drop(TableName),
@@ -61,10 +66,13 @@ pub(super) enum Action {
     Move { from: TableName, to: TableName },
     /// Every row goes.
     Empty(TableName),
+    /// The target's table is changed in place.
+    Alter { table: TableName, altered: Box<Altered> },
     /// A new table, empty. Its definition has to be announced.
     Create(TableName),
-    /// The table's rows and definition are read from the source anew.
-    Copy(TableName),
+    /// The table's rows and definition are read from the source anew; `why` is no text of the
+    /// statement.
+    Copy { table: TableName, why: &'static str },
     /// Nothing for the target to do: recorded.
     Note(TableName),
 }
@@ -74,13 +82,14 @@ impl Action {
     pub(super) const fn table(&self) -> &TableName {
         match self {
             Self::Move { from: table, .. }
+            | Self::Alter { table, .. }
+            | Self::Copy { table, .. }
             | Self::Drop(table)
             | Self::Forget(table)
             | Self::Detach(table)
             | Self::Release(table)
             | Self::Empty(table)
             | Self::Create(table)
-            | Self::Copy(table)
             | Self::Note(table) => table,
         }
     }
@@ -94,8 +103,9 @@ impl Action {
             Self::Release(_) => "left to the operator",
             Self::Move { .. } => "renamed",
             Self::Empty(_) => "emptied",
+            Self::Alter { .. } => "altered",
             Self::Create(_) => "created",
-            Self::Copy(_) => "to be copied anew",
+            Self::Copy { .. } => "to be copied anew",
             Self::Note(_) => "unchanged",
         }
     }
@@ -124,31 +134,66 @@ enum Standing {
 /// What the rules go by.
 struct Rules<'a, K> {
     change: &'a SchemaChange,
+    config: &'a DdlConfig,
     filter: &'a Filter,
     known: &'a K,
 }
 
-/// Decides by kind, filter and the known tables. Actions are in the order in which they are to be
-/// done.
-pub(super) fn decide(change: &SchemaChange, filter: &Filter, known: &impl Known) -> Vec<Action> {
-    let rules = Rules { change, filter, known };
-    let Ddl { kind, tables, databases } = &change.statement;
-    match kind {
-        DdlKind::Administrative | DdlKind::CreateDatabase | DdlKind::AlterDatabase => Vec::new(),
-        DdlKind::CreateTable => tables.iter().filter_map(|table| rules.create(table)).collect(),
-        DdlKind::DropTable => tables.iter().filter_map(|table| rules.drop(table)).collect(),
-        DdlKind::DropDatabase => {
-            let states = databases.iter().flat_map(|database| known.in_database(database));
-            states.filter_map(|state| rules.drop(state.name())).collect()
-        }
-        DdlKind::TruncateTable => rules.each(tables, |table| Action::Empty(table.clone())),
-        DdlKind::RenameTable => rules.rename(&pairs(tables)),
-        DdlKind::AlterTable => rules.alter(tables),
-        DdlKind::CreateIndex | DdlKind::DropIndex => rules.each(tables, |table| rules.index(table)),
+/// Decides by kind, content, configuration and the known tables. Actions are in the order in which
+/// they are to be done.
+///
+/// # Errors
+/// `ddl_unsupported` where the operator's policy is to halt.
+pub(super) fn decide(
+    change: &SchemaChange,
+    config: &DdlConfig,
+    filter: &Filter,
+    known: &impl Known,
+) -> Result<Vec<Action>, Halt> {
+    let rules = Rules { change, config, filter, known };
+    let actions = rules.actions();
+    let harmless = |action: &&Action| matches!(action, Action::Create(_) | Action::Forget(_) | Action::Note(_));
+    match actions.iter().find(|action| !harmless(action)) {
+        Some(action) if config.policy == DdlPolicy::Halt => Err(refused(change, action.table())),
+        _ => Ok(actions),
     }
 }
 
+fn refused(change: &SchemaChange, table: &TableName) -> Halt {
+    let detail = format!("the source ran {} on the table, and ddl.policy is to halt", change.statement.kind.name());
+    Halt::new(Reason::DdlUnsupported, detail).at_gtid(&change.gtid).on_table(&table.database, &table.table)
+}
+
 impl<K: Known> Rules<'_, K> {
+    fn actions(&self) -> Vec<Action> {
+        let ddl = &self.change.statement;
+        let tables = &ddl.tables;
+        match (ddl.kind, &ddl.content) {
+            (DdlKind::Administrative | DdlKind::CreateDatabase | DdlKind::AlterDatabase, _) => Vec::new(),
+            (DdlKind::CreateTable, Content::CreateTable(create)) => {
+                tables.first().and_then(|table| self.create(table, create.with_rows)).into_iter().collect()
+            }
+            (DdlKind::CreateTable, _) => {
+                tables.first().and_then(|table| self.create(table, false)).into_iter().collect()
+            }
+            (DdlKind::DropTable, _) => tables.iter().filter_map(|table| self.drop(table)).collect(),
+            (DdlKind::DropDatabase, _) => {
+                let states = ddl.databases.iter().flat_map(|database| self.known.in_database(database));
+                states.filter_map(|state| self.drop(state.name())).collect()
+            }
+            (DdlKind::TruncateTable, _) => self.each(tables, |table| self.truncate(table)),
+            (DdlKind::RenameTable, Content::Rename(pairs)) => self.rename(pairs),
+            (DdlKind::AlterTable | DdlKind::CreateIndex | DdlKind::DropIndex, Content::Alter(operations)) => {
+                self.alter(tables, operations)
+            }
+            // A table of the list that is new to the filter is found when the copies begin.
+            (
+                DdlKind::RenameTable | DdlKind::AlterTable | DdlKind::CreateIndex | DdlKind::DropIndex,
+                _,
+            ) => self.each(tables, |table| copy(table, "a statement that was not understood in full")),
+        }
+    }
+
     fn standing(&self, table: &TableName) -> Standing {
         let Some(state) = self.known.state(table) else { return Standing::Unknown };
         if state.phase == TablePhase::Detached {
@@ -164,20 +209,25 @@ impl<K: Known> Rules<'_, K> {
         self.filter.matches(&table.database, &table.table)
     }
 
+    fn is_ignored(&self, table: &TableName) -> bool {
+        self.config.ignores(self.change.statement.kind, table)
+    }
+
     /// The action for each of the tables that the change happens to.
     fn each(&self, tables: &[TableName], action: impl Fn(&TableName) -> Action) -> Vec<Action> {
         let concerned = |table: &&TableName| matches!(self.standing(table), Standing::Concerned(_));
         tables.iter().filter(concerned).map(action).collect()
     }
 
-    fn create(&self, table: &TableName) -> Option<Action> {
+    fn create(&self, table: &TableName, with_rows: bool) -> Option<Action> {
         if !self.is_included(table) {
             return None;
         }
         match self.standing(table) {
-            Standing::Unknown => Some(Action::Create(table.clone())),
-            // What the target has under this name is of another time.
-            Standing::Detached(_) => Some(Action::Copy(table.clone())),
+            Standing::Unknown if !with_rows => Some(Action::Create(table.clone())),
+            // What the target has under this name, if anything, is of another time.
+            Standing::Unknown => Some(copy(table, "CREATE TABLE … SELECT")),
+            Standing::Detached(_) => Some(copy(table, "a table that comes back")),
             // The server would have refused to create a table that exists: IF NOT EXISTS did nothing.
             Standing::Shown | Standing::Concerned(_) => None,
         }
@@ -186,6 +236,7 @@ impl<K: Known> Rules<'_, K> {
     fn drop(&self, table: &TableName) -> Option<Action> {
         match self.standing(table) {
             Standing::Unknown | Standing::Shown => None,
+            Standing::Concerned(_) if self.is_ignored(table) => Some(Action::Release(table.clone())),
             Standing::Concerned(Ownership::Created) => Some(Action::Drop(table.clone())),
             Standing::Concerned(_) => Some(Action::Detach(table.clone())),
             // The operator has excluded it: what becomes of it is no longer of concern here.
@@ -196,40 +247,98 @@ impl<K: Known> Rules<'_, K> {
         }
     }
 
-    fn alter(&self, tables: &[TableName]) -> Vec<Action> {
-        let is_new = |table: &TableName| {
-            self.is_included(table)
-                && matches!(self.standing(table), Standing::Unknown | Standing::Detached(_))
+    fn truncate(&self, table: &TableName) -> Action {
+        if self.is_ignored(table) {
+            Action::Note(table.clone())
+        } else if self.config.policy == DdlPolicy::Resync {
+            copy(table, POLICY)
+        } else {
+            Action::Empty(table.clone())
+        }
+    }
+
+    fn alter(&self, tables: &[TableName], operations: &[AlterOperation]) -> Vec<Action> {
+        let Some(table) = tables.first() else { return Vec::new() };
+        let exchanges = |operation: &AlterOperation| {
+            matches!(operation, AlterOperation::Partition(PartitionOperation::Exchange))
         };
-        let (altered, others) = tables.split_first().map_or((&[][..], &[][..]), |(first, others)| {
-            (std::slice::from_ref(first), others)
-        });
-        let mut actions = self.each(altered, |table| Action::Copy(table.clone()));
-        for table in others {
-            if is_new(table) || matches!(self.standing(table), Standing::Concerned(_)) {
-                actions.push(Action::Copy(table.clone()));
+        if operations.iter().any(exchanges) {
+            return self.each(tables, |table| copy(table, "EXCHANGE PARTITION"));
+        }
+        let renamed = |operation: &AlterOperation| match operation {
+            AlterOperation::RenameTo(to) => Some(to.clone()),
+            _ => None,
+        };
+        let Some(to) = operations.iter().rev().find_map(renamed) else {
+            return self.each(std::slice::from_ref(table), |table| self.alter_one(table, operations));
+        };
+        let rest: Vec<_> = operations.iter().filter(|operation| renamed(operation).is_none()).cloned().collect();
+        self.alter_and_rename(table, &to, &rest)
+    }
+
+    fn alter_and_rename(&self, from: &TableName, to: &TableName, rest: &[AlterOperation]) -> Vec<Action> {
+        let mut actions = self.rename(&[(from.clone(), to.clone())]);
+        let moves = actions.iter().any(|action| matches!(action, Action::Move { .. }));
+        if moves && !rest.is_empty() {
+            match self.alter_one(from, rest) {
+                Action::Copy { why, .. } => actions.push(copy(to, why)),
+                altered @ Action::Alter { .. } => actions.insert(0, altered),
+                _ => {}
             }
         }
         actions
     }
 
-    /// An index is no part of the model. But the first unique one over NOT NULL columns is the key
-    /// of a table without a PRIMARY KEY, and DROP INDEX can drop either.
-    fn index(&self, table: &TableName) -> Action {
-        let has_primary = self.known.state(table).is_some_and(|state| state.model.key_is_primary);
-        if has_primary && self.change.statement.kind == DdlKind::CreateIndex {
-            Action::Note(table.clone())
-        } else {
-            Action::Copy(table.clone())
+    /// What operations other than RENAME and EXCHANGE PARTITION mean for a table that they happen to.
+    fn alter_one(&self, table: &TableName, operations: &[AlterOperation]) -> Action {
+        let Some(state) = self.known.state(table) else { return Action::Note(table.clone()) };
+        if self.is_ignored(table) && operations.iter().all(removes_partitions) {
+            return Action::Note(table.clone());
+        }
+        match alter(&state.model, operations, &self.change.facts) {
+            Ok(altered) if altered.model == state.model && altered.changes.iter().all(is_elsewhere) => {
+                Action::Note(table.clone())
+            }
+            Ok(_) if state.provisional => copy(table, "its definition may have been read after the change"),
+            Ok(_) if self.config.policy == DdlPolicy::Resync => copy(table, POLICY),
+            Ok(altered) => Action::Alter { table: table.clone(), altered: Box::new(altered) },
+            Err(Resync { why }) => copy(table, why),
         }
     }
 }
 
-/// Old and new names of RENAME TABLE.
-fn pairs(tables: &[TableName]) -> Vec<(TableName, TableName)> {
-    let pair = |pair: &[TableName]| match pair {
-        [from, to] => Some((from.clone(), to.clone())),
-        _ => None,
-    };
-    tables.chunks(2).filter_map(pair).collect()
+const POLICY: &str = "ddl.policy";
+
+fn copy(table: &TableName, why: &'static str) -> Action {
+    Action::Copy { table: table.clone(), why }
+}
+
+/// Takes rows away with their partitions and does nothing else.
+fn removes_partitions(operation: &AlterOperation) -> bool {
+    matches!(operation, AlterOperation::Partition(PartitionOperation::Drop | PartitionOperation::Truncate))
+}
+
+/// Of no consequence for the target's table as this release creates it: it has the columns, the
+/// key and the labels.
+const fn is_elsewhere(change: &TargetChange) -> bool {
+    match change {
+        TargetChange::SetDefault { .. }
+        | TargetChange::SetColumnComment { .. }
+        | TargetChange::AddIndex(_)
+        | TargetChange::DropIndex { .. }
+        | TargetChange::RenameIndex { .. }
+        | TargetChange::AddForeignKey(_)
+        | TargetChange::DropForeignKey { .. }
+        | TargetChange::DropConstraint { .. }
+        | TargetChange::SetTableComment(_)
+        | TargetChange::NotCarried(_) => true,
+        TargetChange::DropColumn { .. }
+        | TargetChange::RenameColumn { .. }
+        | TargetChange::SetType { .. }
+        | TargetChange::DropNotNull { .. }
+        | TargetChange::SetNotNull { .. }
+        | TargetChange::AddColumn { .. }
+        | TargetChange::SetLabels { .. }
+        | TargetChange::RenameTable { .. } => false,
+    }
 }

@@ -50,20 +50,32 @@ impl Outcome {
                 Action::Move { from, to } => {
                     outcome.removed.push(from.clone());
                     outcome.removed.push(to.clone());
-                    outcome.saved.push(moved(state(from)?, to)?);
+                    let altered = outcome.take(from);
+                    outcome.saved.push(moved(altered.map_or_else(|| state(from), Ok)?, to)?);
                 }
                 Action::Create(name) => outcome.saved.push(match created(name) {
                     Some((model, ownership)) => new(model, ownership)?,
                     None => TableState::unknown(name.clone(), TablePhase::Detached)?,
                 }),
-                Action::Copy(name) => {
-                    let kept = known.state(name).filter(|_| !outcome.removed.contains(name));
-                    outcome.saved.push(to_copy(name, kept)?);
+                Action::Alter { table, altered } => {
+                    outcome.saved.push(TableState { model: altered.model.clone(), ..state(table)? });
+                }
+                Action::Copy { table, .. } => {
+                    let kept = outcome.take(table).or_else(|| {
+                        known.state(table).filter(|_| !outcome.removed.contains(table)).cloned()
+                    });
+                    outcome.saved.push(to_copy(table, kept)?);
                 }
                 Action::Empty(_) | Action::Note(_) => {}
             }
         }
         Ok(outcome)
+    }
+
+    /// The state that an earlier action has left under this name.
+    fn take(&mut self, name: &TableName) -> Option<TableState> {
+        let index = self.saved.iter().position(|state| state.name() == name)?;
+        Some(self.saved.swap_remove(index))
     }
 }
 
@@ -86,7 +98,7 @@ fn moved(mut state: TableState, to: &TableName) -> Result<TableState, Halt> {
 }
 
 /// A table to be copied anew: its rows stay until the copy begins.
-fn to_copy(name: &TableName, kept: Option<&TableState>) -> Result<TableState, Halt> {
+fn to_copy(name: &TableName, kept: Option<TableState>) -> Result<TableState, Halt> {
     let phase = TablePhase::Resyncing;
     match kept {
         Some(state) => Ok(TableState {
@@ -94,7 +106,7 @@ fn to_copy(name: &TableName, kept: Option<&TableState>) -> Result<TableState, Ha
             snapshot_set: None,
             converge_set: None,
             provisional: false,
-            ..state.clone()
+            ..state
         }),
         None => TableState::unknown(name.clone(), phase),
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Action, Known, Rules, Standing};
+use super::{Action, Known, Rules, Standing, copy};
 use crate::schema::TableName;
 use crate::sink::table_state::Ownership;
 
@@ -51,7 +51,7 @@ impl<K: Known> Rules<'_, K> {
                 other => actions.extend(self.left_behind(name, other.map(|(to, _)| to), arrival)),
             }
             if arrival == Arrival::Copied {
-                copies.push(Action::Copy(name.clone()));
+                copies.push(copy(name, "its rows were not replicated under the old name"));
             }
         }
         actions.append(&mut moves);
