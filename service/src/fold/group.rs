@@ -366,6 +366,7 @@ fn classify(event: &QueryEvent) -> Result<Statement, Halt> {
         default_database: &event.default_db,
         sql_mode: event.sql_mode,
         client_collation: event.client_charset,
+        connection_collation: event.connection_collation,
     };
     statement::classify(&event.statement, &context).map_err(|unparsed| {
         Halt::new(

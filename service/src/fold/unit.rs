@@ -47,7 +47,11 @@ impl Unit {
     pub fn bytes(&self) -> usize {
         match self {
             Self::Transaction(transaction) => transaction.bytes,
-            Self::SchemaChange(change) => change.statement.bytes(),
+            // Literals and names are no longer than the text.
+            Self::SchemaChange(change) => {
+                let text = usize::try_from(change.fingerprint.transaction_length).unwrap_or(usize::MAX);
+                change.statement.bytes().saturating_add(text)
+            }
         }
     }
 }
