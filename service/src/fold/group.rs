@@ -9,6 +9,7 @@ use crate::binlog::event::{
     Event, GtidEvent, PayloadEvent, QueryEvent, RawEvent, RowsEvent, TableMapEvent, XaPrepare, type_name,
 };
 use crate::binlog::payload::PayloadReader;
+use crate::binlog::table_map::TableMap;
 use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
 use crate::schema::alter::StatementFacts;
@@ -48,6 +49,8 @@ pub(super) struct Group {
     buffer: Buffer,
     xa: XaPolicy,
     max_buffer_bytes: usize,
+    /// The replicated table of CREATE TABLE … SELECT.
+    created: Option<Box<(Ddl, StatementFacts)>>,
 }
 
 impl Group {
@@ -61,6 +64,7 @@ impl Group {
             buffer: Buffer::new(policy.max_buffer_bytes),
             xa: policy.xa,
             max_buffer_bytes: policy.max_buffer_bytes,
+            created: None,
         }
     }
 
@@ -184,7 +188,12 @@ impl Group {
                 return halt(Reason::PartialRowImage, "a rows event leaves columns out");
             }
             let change = RowsChange { map: map.clone(), kind, flags, images: event.images };
-            self.buffer.push(change, held)?;
+            match &self.created {
+                None => self.buffer.push(change, held)?,
+                // They are in the table when it is read from the source.
+                Some(created) if is_only_table(&created.0, &change.map) => {}
+                Some(_) => return Err(shape("CREATE TABLE … SELECT changes another table")),
+            }
         }
         self.statement.rows(flags & RowsEvent::STMT_END != 0);
         Ok(())
@@ -201,7 +210,7 @@ impl Group {
         Ok(())
     }
 
-    fn xid(&self) -> Result<Ended, Halt> {
+    fn xid(&mut self) -> Result<Ended, Halt> {
         match self.phase {
             Phase::Transaction | Phase::CreateTable => self.commit(),
             Phase::Head => Err(no_transaction("Xid")),
@@ -209,9 +218,9 @@ impl Group {
         }
     }
 
-    fn commit(&self) -> Result<Ended, Halt> {
+    fn commit(&mut self) -> Result<Ended, Halt> {
         self.statement_is_over()?;
-        Ok(Ended::Committed)
+        Ok(self.created.take().map_or(Ended::Committed, Ended::SchemaChange))
     }
 
     fn statement_is_over(&self) -> Result<(), Halt> {
@@ -222,7 +231,7 @@ impl Group {
     }
 
     /// With one phase it is the commit of an ordinary transaction.
-    fn xa_prepare(&self, event: &XaPrepare) -> Result<Ended, Halt> {
+    fn xa_prepare(&mut self, event: &XaPrepare) -> Result<Ended, Halt> {
         match self.phase {
             Phase::XaEnded if event.one_phase => self.commit(),
             Phase::XaEnded => match self.xa {
@@ -287,10 +296,8 @@ impl Group {
             (Phase::Transaction, Statement::Commit) => return self.commit().map(Some),
             (Phase::Transaction, Statement::CreateTableWithRows(ddl)) if !self.has_items => {
                 self.may_hold_statements()?;
-                if let Some(table) = replicated(&ddl, filter) {
-                    let halt =
-                        Halt::new(Reason::DdlUnsupported, "CREATE TABLE … SELECT on a replicated table");
-                    return Err(on(halt, &table));
+                if replicated(&ddl, filter).is_some() {
+                    self.created = Some(Box::new((ddl, StatementFacts::default())));
                 }
                 self.enter(Phase::CreateTable);
             }
@@ -390,6 +397,11 @@ fn refused_anywhere(statement: &Statement) -> Option<Halt> {
         Statement::Dml => Some(statement_format("changes as a statement")),
         _ => None,
     }
+}
+
+/// Whether the statement names this table and no other.
+fn is_only_table(ddl: &Ddl, map: &TableMap) -> bool {
+    matches!(ddl.tables.as_slice(), [only] if only.database == map.database && only.table == map.table)
 }
 
 /// A replicated object that the statement changes: a table, or a database as `(name, "*")`.
