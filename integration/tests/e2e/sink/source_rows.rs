@@ -79,6 +79,7 @@ impl Table {
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
+            default_charset: None,
             name,
         };
         let map = TableMap {
