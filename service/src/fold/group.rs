@@ -363,6 +363,7 @@ fn facts(event: &QueryEvent, seconds: u32) -> StatementFacts {
     StatementFacts {
         timestamp_micros: u64::from(seconds) * 1_000_000 + u64::from(micros),
         time_zone: zone.map(str::to_owned),
+        system_time_zone: None,
         sql_mode: event.sql_mode,
         explicit_defaults_for_timestamp: event.explicit_defaults_for_timestamp,
     }

@@ -220,6 +220,7 @@ impl Fold {
             }
             Ended::SchemaChange(change) => {
                 let (statement, facts) = *change;
+                let facts = Box::new(facts);
                 Unit::SchemaChange(SchemaChange { gtid, fingerprint, statement, facts })
             }
         })

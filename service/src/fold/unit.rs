@@ -114,5 +114,5 @@ pub struct SchemaChange {
     pub gtid: Gtid,
     pub fingerprint: Fingerprint,
     pub statement: super::statement::Ddl,
-    pub facts: StatementFacts,
+    pub facts: Box<StatementFacts>,
 }

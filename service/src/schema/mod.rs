@@ -163,4 +163,7 @@ pub struct TableModel {
     pub key_is_primary: bool,
     /// Storage engine, as in `information_schema.TABLES.ENGINE`.
     pub engine: String,
+    /// Character set of columns to come that name none; `None` in models recorded before it was read.
+    #[serde(default)]
+    pub default_charset: Option<String>,
 }

@@ -135,6 +135,7 @@ mod tests {
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
+            default_charset: None,
         }
     }
 

@@ -7,7 +7,6 @@ use tidegate::binlog::table_map::{Encoding, MapColumn, TableMap};
 use tidegate::fold::statement::{Ddl, DdlKind};
 use tidegate::fold::unit::{Fingerprint, RowsChange, RowsKind, SchemaChange, Transaction};
 use tidegate::gtid::{Gtid, Tag};
-use tidegate::schema::alter::StatementFacts;
 use tidegate::schema::ddl::Content;
 use tidegate::schema::{Column, MysqlType, TableModel, TableName, TargetType};
 
@@ -79,6 +78,7 @@ impl Table {
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
+            default_charset: None,
             name,
         };
         let map = TableMap {
@@ -151,7 +151,7 @@ pub(super) fn transaction(gno: u64, changes: Vec<RowsChange>) -> Transaction {
 pub(super) fn ddl(gno: u64, kind: DdlKind, tables: &[&TableName]) -> SchemaChange {
     let tables = tables.iter().map(|name| (*name).clone()).collect();
     let statement = Ddl { kind, tables, databases: Vec::new(), content: Content::Names };
-    let facts = StatementFacts::default();
+    let facts = Box::default();
     SchemaChange { gtid: gtid(gno), fingerprint: fingerprint(gno), statement, facts }
 }
 

@@ -1,5 +1,6 @@
 //! The source side against a live MySQL: logins, the dump, preflight, the reader.
 
+mod alter;
 mod dump;
 mod login;
 mod preflight;
