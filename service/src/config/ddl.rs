@@ -46,7 +46,10 @@ impl Ignored {
     pub(super) fn parse(entry: &str) -> Result<Self, String> {
         let (kind, pattern) = entry.split_once(' ').unwrap_or((entry, ""));
         let Some((_, kinds)) = KINDS.iter().find(|(name, _)| *name == kind) else {
-            return Err("takes entries of drop_table, truncate_table or drop_partition, a blank and a table pattern".to_owned());
+            return Err(
+                "takes entries of drop_table, truncate_table or drop_partition, a blank and a table pattern"
+                    .to_owned(),
+            );
         };
         let pattern = pattern.trim().to_owned();
         let tables = Filter::new(slice::from_ref(&pattern), &[]).map_err(|error| error.to_string())?;
@@ -73,7 +76,8 @@ mod tests {
     #[test]
     fn entries_are_a_kind_and_a_pattern() {
         let parse = |entry: &str| Ignored::parse(entry);
-        let ignore = vec![parse("drop_table app.archive_*").unwrap(), parse("truncate_table  `a b`.t").unwrap()];
+        let ignore =
+            vec![parse("drop_table app.archive_*").unwrap(), parse("truncate_table  `a b`.t").unwrap()];
         let (lock_wait_timeout, lock_deadline) = (Duration::from_secs(1), Duration::from_secs(2));
         let config = DdlConfig { policy: DdlPolicy::Mirror, ignore, lock_wait_timeout, lock_deadline };
         let name = |database: &str, table: &str| TableName { database: database.into(), table: table.into() };

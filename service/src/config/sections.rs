@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::slice;
 use std::time::Duration;
 
-use super::secret::{self, Secret};
 use super::ddl::Ignored;
+use super::secret::{self, Secret};
 use super::settings::Settings;
 use super::url::{self, Address, Syntax};
 use super::{
-    AdminConfig, ApplyConfig, Config, DdlConfig, DdlPolicy, FoldConfig, LogConfig, LogFormat, Problems, RetryConfig,
-    SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
+    AdminConfig, ApplyConfig, Config, DdlConfig, DdlPolicy, FoldConfig, LogConfig, LogFormat, Problems,
+    RetryConfig, SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
 };
 use crate::schema::filter::Filter;
 

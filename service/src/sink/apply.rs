@@ -137,7 +137,8 @@ impl Applier {
                 _ => {
                     let is_transaction = |unit: &&Unit| matches!(unit, Unit::Transaction(_));
                     let run = rest.iter().take_while(is_transaction).count();
-                    if let Err(failure) = self.apply_run(rest.get(..run).unwrap_or(rest), &mut progress).await {
+                    if let Err(failure) = self.apply_run(rest.get(..run).unwrap_or(rest), &mut progress).await
+                    {
                         self.copy_provisional(failure, &mut progress).await?;
                     }
                 }

@@ -90,7 +90,8 @@ impl TableState {
     /// `unsupported_name`.
     pub fn unknown(name: TableName, phase: TablePhase) -> Result<Self, Halt> {
         let (columns, key, engine) = (Vec::new(), Vec::new(), String::new());
-        Self::new(TableModel { name, columns, key, key_is_primary: false, engine }, phase)
+        let (key_is_primary, default_charset) = (false, None);
+        Self::new(TableModel { name, columns, key, key_is_primary, engine, default_charset }, phase)
     }
 
     #[must_use]

@@ -73,7 +73,8 @@ impl Tables {
     }
 
     pub(super) fn remove(&mut self, name: &TableName) {
-        let Some(index) = self.by_database.get_mut(&name.database).and_then(|tables| tables.remove(&name.table))
+        let Some(index) =
+            self.by_database.get_mut(&name.database).and_then(|tables| tables.remove(&name.table))
         else {
             return;
         };

@@ -162,7 +162,15 @@ impl Writer {
     /// A batch that moves to `position` and nothing else.
     pub(super) fn batch<'a>(&self, position: &'a Position) -> Batch<'a> {
         let clears_halt = self.open_halt.as_ref().is_some_and(|halt| halt.is_past(position));
-        Batch { seq: self.checkpoint.seq, position, streaming: &[], removed: &[], tables: &[], changes: &[], clears_halt }
+        Batch {
+            seq: self.checkpoint.seq,
+            position,
+            streaming: &[],
+            removed: &[],
+            tables: &[],
+            changes: &[],
+            clears_halt,
+        }
     }
 
     /// A batch built by [`Writer::batch`] has been committed.

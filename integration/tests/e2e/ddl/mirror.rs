@@ -55,7 +55,9 @@ fn a_database_is_dropped_with_its_tables() {
         fixture.source(&format!("INSERT INTO {other}.a VALUES (1); CREATE TABLE {other}.b (id INT PRIMARY KEY); DROP DATABASE {other}; INSERT INTO t VALUES (1)")).await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await?;
-        let left = fixture.target_scalar(&format!("SELECT count(*) FROM pg_tables WHERE schemaname = '{other}'")).await?;
+        let left = fixture
+            .target_scalar(&format!("SELECT count(*) FROM pg_tables WHERE schemaname = '{other}'"))
+            .await?;
         ensure!(left.as_deref() == Some("0"), "{left:?} tables are left");
         fixture.source(&format!("CREATE DATABASE {other}; CREATE TABLE {other}.a (id INT PRIMARY KEY, v INT); INSERT INTO {other}.a VALUES (1, 2)")).await?;
         tidegate.caught_up(&fixture).await?;

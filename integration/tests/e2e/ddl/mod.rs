@@ -20,7 +20,11 @@ struct Scenario {
 }
 
 /// Follows the scenario in each of the ways, and leaves the last one to `check`.
-async fn follow<F>(scenario: &Scenario, config: impl Fn(Config) -> Config, check: impl Fn(Fixture<'static>, Tidegate) -> F) -> Result<()>
+async fn follow<F>(
+    scenario: &Scenario,
+    config: impl Fn(Config) -> Config,
+    check: impl Fn(Fixture<'static>, Tidegate) -> F,
+) -> Result<()>
 where
     F: Future<Output = Result<()>>,
 {
@@ -86,7 +90,9 @@ fn follow_all(scenarios: &'static [Scenario]) {
 /// Kinds and tables of the recorded schema changes, in order.
 async fn recorded(fixture: &Fixture<'_>) -> Result<Vec<String>> {
     let rows = fixture
-        .target_rows("SELECT kind || ' ' || source_table FROM tidegate.schema_change ORDER BY id, source_table")
+        .target_rows(
+            "SELECT kind || ' ' || source_table FROM tidegate.schema_change ORDER BY id, source_table",
+        )
         .await?;
     Ok(rows.into_iter().flatten().flatten().collect())
 }

@@ -2,7 +2,11 @@
 
 use super::*;
 
-async fn started<'a>(name: &str, setup: &str, config: impl Fn(Config) -> Config) -> Result<(Fixture<'a>, Tidegate)>
+async fn started<'a>(
+    name: &str,
+    setup: &str,
+    config: impl Fn(Config) -> Config,
+) -> Result<(Fixture<'a>, Tidegate)>
 where
     'static: 'a,
 {
@@ -17,7 +21,8 @@ where
 fn resync_copies_what_could_be_mirrored() {
     run(async {
         let setup = "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1); CREATE TABLE u (id INT PRIMARY KEY)";
-        let (fixture, tidegate) = started("ddl_resync", setup, |config| config.set("ddl.policy", "resync")).await?;
+        let (fixture, tidegate) =
+            started("ddl_resync", setup, |config| config.set("ddl.policy", "resync")).await?;
         fixture.source("TRUNCATE TABLE t; INSERT INTO t VALUES (2)").await?;
         tidegate.caught_up(&fixture).await?;
         ensure!(copies(&tidegate)? == 1, "TRUNCATE was mirrored");
@@ -31,14 +36,20 @@ fn resync_copies_what_could_be_mirrored() {
 #[test]
 fn halt_halts_and_creates() {
     run(async {
-        let (fixture, tidegate) = started("ddl_halt", "CREATE TABLE t (id INT PRIMARY KEY)", |config| config.set("ddl.policy", "halt")).await?;
+        let (fixture, tidegate) = started("ddl_halt", "CREATE TABLE t (id INT PRIMARY KEY)", |config| {
+            config.set("ddl.policy", "halt")
+        })
+        .await?;
         fixture.source("CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1)").await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await?;
         let before = fixture.stored_gtid_set().await?;
         fixture.source("TRUNCATE TABLE u").await?;
         let halt = tidegate.wait_halt().await?;
-        ensure!(halt["reason"] == "ddl_unsupported" && halt["table"] == format!("{}.u", fixture.source), "{halt}");
+        ensure!(
+            halt["reason"] == "ddl_unsupported" && halt["table"] == format!("{}.u", fixture.source),
+            "{halt}"
+        );
         ensure!(fixture.stored_gtid_set().await? == before, "the position moved");
         Ok(())
     });
@@ -51,9 +62,13 @@ fn what_is_listed_is_not_followed() {
                      INSERT INTO keep_a VALUES (1); INSERT INTO keep_b VALUES (1); INSERT INTO c VALUES (1);
                      CREATE TABLE keep_p (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20));
                      INSERT INTO keep_p VALUES (1), (11)";
-        let ignore = ["drop_table *.keep_*", "truncate_table *.keep_*", "drop_partition *.keep_*"].map(str::to_owned).to_vec();
-        let (fixture, tidegate) =
-            started("ddl_ignore", setup, |config| config.set("ddl.policy", "ignore-listed").set("ddl.ignore", ignore.clone())).await?;
+        let ignore = ["drop_table *.keep_*", "truncate_table *.keep_*", "drop_partition *.keep_*"]
+            .map(str::to_owned)
+            .to_vec();
+        let (fixture, tidegate) = started("ddl_ignore", setup, |config| {
+            config.set("ddl.policy", "ignore-listed").set("ddl.ignore", ignore.clone())
+        })
+        .await?;
         fixture.source("TRUNCATE TABLE keep_a; INSERT INTO keep_a VALUES (2); DROP TABLE keep_b; TRUNCATE TABLE c; ALTER TABLE keep_p DROP PARTITION p0; INSERT INTO keep_p VALUES (12)").await?;
         tidegate.caught_up(&fixture).await?;
         for (table, wanted) in [("keep_a", "2"), ("keep_b", "1"), ("c", "0"), ("keep_p", "3")] {
@@ -75,10 +90,11 @@ fn what_is_listed_is_not_followed() {
 #[test]
 fn a_long_query_is_waited_for() {
     run(async {
-        let (fixture, tidegate) = started("ddl_lock", "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)", |config| {
-            config.set("ddl.lock_wait_timeout", "50ms").set("ddl.lock_deadline", "2s")
-        })
-        .await?;
+        let (fixture, tidegate) =
+            started("ddl_lock", "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)", |config| {
+                config.set("ddl.lock_wait_timeout", "50ms").set("ddl.lock_deadline", "2s")
+            })
+            .await?;
         let reader = fixture.target_session().await?;
         reader.exec("BEGIN; SELECT * FROM t").await?;
         fixture.source("TRUNCATE TABLE t").await?;
@@ -97,11 +113,19 @@ fn a_long_query_is_waited_for() {
 #[test]
 fn a_view_on_a_dropped_table_is_named() {
     run(async {
-        let (fixture, tidegate) = started("ddl_view", "CREATE TABLE t (id INT PRIMARY KEY, v INT); CREATE TABLE u (id INT PRIMARY KEY)", |config| config).await?;
+        let (fixture, tidegate) = started(
+            "ddl_view",
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT); CREATE TABLE u (id INT PRIMARY KEY)",
+            |config| config,
+        )
+        .await?;
         fixture.target("CREATE VIEW public.seen AS SELECT v FROM t").await?;
         fixture.source("DROP TABLE t").await?;
         let halt = tidegate.wait_halt().await?;
-        ensure!(halt["reason"] == "target_dependency" && halt["table"] == format!("{}.t", fixture.source), "{halt}");
+        ensure!(
+            halt["reason"] == "target_dependency" && halt["table"] == format!("{}.t", fixture.source),
+            "{halt}"
+        );
         fixture.target("DROP VIEW public.seen").await?;
         tidegate.post("/v1/resume").await?;
         tidegate.wait_state("streaming").await?;
@@ -125,7 +149,9 @@ fn a_table_of_the_operators_is_kept() {
             .await?;
         let tidegate = Tidegate::start(fixture.config()).await?;
         tidegate.wait_state("streaming").await?;
-        fixture.source("INSERT INTO u VALUES (1); DROP TABLE u; TRUNCATE TABLE t; INSERT INTO t VALUES (2, 2)").await?;
+        fixture
+            .source("INSERT INTO u VALUES (1); DROP TABLE u; TRUNCATE TABLE t; INSERT INTO t VALUES (2, 2)")
+            .await?;
         tidegate.caught_up(&fixture).await?;
         let rows = fixture.target_scalar("SELECT count(*) FROM u").await?;
         ensure!(rows.as_deref() == Some("1"), "the operator's table was dropped or emptied: {rows:?}");

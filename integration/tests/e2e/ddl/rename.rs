@@ -50,7 +50,12 @@ fn a_mirrored_rename_copies_nothing() {
         ensure!(copies(&tidegate)? == 0, "a table was copied");
         ensure!(recorded(&fixture).await? == ["rename_table a", "rename_table b", "rename_table b"]);
         let status = tidegate.status().await?;
-        let mut tables: Vec<_> = status["tables"].as_array().into_iter().flatten().filter_map(|table| table["source"].as_str()).collect();
+        let mut tables: Vec<_> = status["tables"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|table| table["source"].as_str())
+            .collect();
         tables.sort_unstable();
         ensure!(tables == [format!("{}.a", fixture.source), format!("{}.c", fixture.source)], "{tables:?}");
         Ok(())

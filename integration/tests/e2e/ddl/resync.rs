@@ -55,8 +55,12 @@ fn rows_that_no_event_tells_of() {
 fn the_others_lose_nothing() {
     run(async {
         let fixture = Servers::shared().await?.fixture("ddl_others").await?;
-        fixture.source("CREATE TABLE t (id INT PRIMARY KEY, d DECIMAL(10,4)); INSERT INTO t VALUES (1, 1.5);
-                        CREATE TABLE ledger (n INT NOT NULL)").await?;
+        fixture
+            .source(
+                "CREATE TABLE t (id INT PRIMARY KEY, d DECIMAL(10,4)); INSERT INTO t VALUES (1, 1.5);
+                        CREATE TABLE ledger (n INT NOT NULL)",
+            )
+            .await?;
         let tidegate = Tidegate::start(fixture.config()).await?;
         tidegate.wait_state("streaming").await?;
         let mut session = fixture.source_session().await?;
@@ -71,7 +75,9 @@ fn the_others_lose_nothing() {
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await?;
         ensure!(copies(&tidegate)? > 0, "nothing was copied");
-        let doubled = fixture.target_scalar("SELECT count(*) FROM (SELECT n FROM ledger GROUP BY n HAVING count(*) <> 2) x").await?;
+        let doubled = fixture
+            .target_scalar("SELECT count(*) FROM (SELECT n FROM ledger GROUP BY n HAVING count(*) <> 2) x")
+            .await?;
         ensure!(doubled.as_deref() == Some("0"), "{doubled:?}");
         Ok(())
     });

@@ -142,7 +142,10 @@ fn what_concerns_no_table_passes() {
         let progress = applier.apply(&passed.map(Unit::SchemaChange)).await?;
         assert_eq!(progress.pause, None);
         assert_eq!(applier.position().processed, set(&format!("1-{}", 9 + count))?);
-        assert_eq!(fixture.target_scalar("SELECT count(*) FROM tidegate.schema_change").await?.as_deref(), Some("0"));
+        assert_eq!(
+            fixture.target_scalar("SELECT count(*) FROM tidegate.schema_change").await?.as_deref(),
+            Some("0")
+        );
         Ok(())
     });
 }

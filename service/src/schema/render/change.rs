@@ -115,7 +115,9 @@ mod tests {
     fn what_can_goes_into_one_statement() {
         let columns = vec![column("k", TargetType::Text), column("added", TargetType::Integer)];
         let name = TableName { database: "app".to_owned(), table: "t".to_owned() };
-        let model = TableModel { name, columns, key: vec![0], key_is_primary: true, engine: "InnoDB".to_owned() };
+        let engine = "InnoDB".to_owned();
+        let model =
+            TableModel { name, columns, key: vec![0], key_is_primary: true, engine, default_charset: None };
         let (from, to) = (TargetType::Varchar { length: 3 }, TargetType::Text);
         let changes = vec![
             TargetChange::DropColumn { name: "gone".to_owned() },

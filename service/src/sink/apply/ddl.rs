@@ -170,7 +170,8 @@ impl Applier {
             let why = if let Action::Copy { why, .. } = action { why } else { "" };
             tracing::info!(table = format!("{database}.{table}"), why, "schema change: {}", action.name());
             if let Action::Empty(name) = action
-                && let Some(state) = self.tables.find(&name.database, &name.table).and_then(|i| self.tables.get(i))
+                && let Some(state) =
+                    self.tables.find(&name.database, &name.table).and_then(|i| self.tables.get(i))
             {
                 let state = state.state.clone();
                 self.tables.put(state);
@@ -252,7 +253,11 @@ async fn on_target(
                 }
             }
             Action::Move { .. } => {}
-            Action::Forget(_) | Action::Detach(_) | Action::Release(_) | Action::Copy { .. } | Action::Note(_) => {
+            Action::Forget(_)
+            | Action::Detach(_)
+            | Action::Release(_)
+            | Action::Copy { .. }
+            | Action::Note(_) => {
                 done.add(table, []);
             }
         }
@@ -263,8 +268,10 @@ async fn on_target(
 
 /// Takes the lock that the action needs, or says who is in the way.
 async fn lock(client: &Client, action: &Action) -> Result<(), Undone> {
-    let (Action::Drop(name) | Action::Empty(name) | Action::Alter { table: name, .. } | Action::Move { from: name, .. }) =
-        action
+    let (Action::Drop(name)
+    | Action::Empty(name)
+    | Action::Alter { table: name, .. }
+    | Action::Move { from: name, .. }) = action
     else {
         return Ok(());
     };
@@ -277,7 +284,9 @@ async fn lock(client: &Client, action: &Action) -> Result<(), Undone> {
     }
     match client.batch_execute(&statements::lock_whole(name)?).await {
         Ok(()) => Ok(()),
-        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Err(Undone::Locked(name.clone())),
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            Err(Undone::Locked(name.clone()))
+        }
         Err(error) => Err(catalog::on_name(failure("locking a target table", &error), name).into()),
     }
 }
@@ -297,7 +306,8 @@ async fn move_tables(client: &Client, actions: &[Action], done: &mut Done) -> Re
         done.add(from, catalog::create_schema(client, &to.database).await?);
         let taken = moves.iter().any(|(other, _)| other == to) || from.database != to.database;
         if taken {
-            let between = TableName { database: from.database.clone(), table: format!("tidegate_moving_{number}") };
+            let between =
+                TableName { database: from.database.clone(), table: format!("tidegate_moving_{number}") };
             run(client, doing, from, render::move_table(from, &between)?, done).await?;
             second.push((*from, between, *to));
         } else {

@@ -152,7 +152,8 @@ pub(super) fn decide(
 ) -> Result<Vec<Action>, Halt> {
     let rules = Rules { change, config, filter, known };
     let actions = rules.actions();
-    let harmless = |action: &&Action| matches!(action, Action::Create(_) | Action::Forget(_) | Action::Note(_));
+    let harmless =
+        |action: &&Action| matches!(action, Action::Create(_) | Action::Forget(_) | Action::Note(_));
     match actions.iter().find(|action| !harmless(action)) {
         Some(action) if config.policy == DdlPolicy::Halt => Err(refused(change, action.table())),
         _ => Ok(actions),
@@ -160,7 +161,8 @@ pub(super) fn decide(
 }
 
 fn refused(change: &SchemaChange, table: &TableName) -> Halt {
-    let detail = format!("the source ran {} on the table, and ddl.policy is to halt", change.statement.kind.name());
+    let detail =
+        format!("the source ran {} on the table, and ddl.policy is to halt", change.statement.kind.name());
     Halt::new(Reason::DdlUnsupported, detail).at_gtid(&change.gtid).on_table(&table.database, &table.table)
 }
 
@@ -187,10 +189,9 @@ impl<K: Known> Rules<'_, K> {
                 self.alter(tables, operations)
             }
             // A table of the list that is new to the filter is found when the copies begin.
-            (
-                DdlKind::RenameTable | DdlKind::AlterTable | DdlKind::CreateIndex | DdlKind::DropIndex,
-                _,
-            ) => self.each(tables, |table| copy(table, "a statement that was not understood in full")),
+            (DdlKind::RenameTable | DdlKind::AlterTable | DdlKind::CreateIndex | DdlKind::DropIndex, _) => {
+                self.each(tables, |table| copy(table, "a statement that was not understood in full"))
+            }
         }
     }
 
@@ -272,7 +273,8 @@ impl<K: Known> Rules<'_, K> {
         let Some(to) = operations.iter().rev().find_map(renamed) else {
             return self.each(std::slice::from_ref(table), |table| self.alter_one(table, operations));
         };
-        let rest: Vec<_> = operations.iter().filter(|operation| renamed(operation).is_none()).cloned().collect();
+        let rest: Vec<_> =
+            operations.iter().filter(|operation| renamed(operation).is_none()).cloned().collect();
         self.alter_and_rename(table, &to, &rest)
     }
 

@@ -61,9 +61,9 @@ impl Outcome {
                     outcome.saved.push(TableState { model: altered.model.clone(), ..state(table)? });
                 }
                 Action::Copy { table, .. } => {
-                    let kept = outcome.take(table).or_else(|| {
-                        known.state(table).filter(|_| !outcome.removed.contains(table)).cloned()
-                    });
+                    let kept = outcome
+                        .take(table)
+                        .or_else(|| known.state(table).filter(|_| !outcome.removed.contains(table)).cloned());
                     outcome.saved.push(to_copy(table, kept)?);
                 }
                 Action::Empty(_) | Action::Note(_) => {}
@@ -101,13 +101,9 @@ fn moved(mut state: TableState, to: &TableName) -> Result<TableState, Halt> {
 fn to_copy(name: &TableName, kept: Option<TableState>) -> Result<TableState, Halt> {
     let phase = TablePhase::Resyncing;
     match kept {
-        Some(state) => Ok(TableState {
-            phase,
-            snapshot_set: None,
-            converge_set: None,
-            provisional: false,
-            ..state
-        }),
+        Some(state) => {
+            Ok(TableState { phase, snapshot_set: None, converge_set: None, provisional: false, ..state })
+        }
         None => TableState::unknown(name.clone(), phase),
     }
 }

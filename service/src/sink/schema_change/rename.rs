@@ -73,7 +73,10 @@ impl<K: Known> Rules<'_, K> {
                 self.standing(name) == Standing::Concerned(Ownership::Adopted)
                     && !matches!(destination(arrivals, name), Some((_, Arrival::Moves)))
             };
-            arrivals.iter().find(|(name, (arrival, _))| *arrival == Arrival::Moves && stays(name)).map(|(name, _)| *name)
+            arrivals
+                .iter()
+                .find(|(name, (arrival, _))| *arrival == Arrival::Moves && stays(name))
+                .map(|(name, _)| *name)
         };
         while let Some(name) = blocked(&arrivals) {
             if let Some((arrival, _)) = arrivals.get_mut(name) {

@@ -43,6 +43,7 @@ fn model(table: &str) -> TableModel {
         key: vec![0],
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
     }
 }
 
@@ -76,7 +77,7 @@ impl Tables {
         let statement = Ddl { kind, tables, databases: vec!["app".to_owned()], content };
         let fingerprint =
             Fingerprint { original_commit_micros: 0, immediate_commit_micros: 0, transaction_length: 0 };
-        let (gtid, facts) = (GTID.parse().unwrap(), StatementFacts::default());
+        let (gtid, facts) = (GTID.parse().unwrap(), Box::new(StatementFacts::default()));
         let change = SchemaChange { gtid, fingerprint, statement, facts };
         let (lock_wait_timeout, lock_deadline) = (Duration::from_secs(1), Duration::from_secs(1));
         let config =
@@ -205,13 +206,17 @@ fn exchange_concerns_both_and_an_index_neither() {
 #[test]
 fn a_renamed_table_keeps_its_rows_and_a_copy_keeps_its_owner() {
     let known = Tables::default().streaming("a").streaming("b");
-    let rename = vec![AlterOperation::Partition(PartitionOperation::Drop), AlterOperation::RenameTo(name("x"))];
+    let rename =
+        vec![AlterOperation::Partition(PartitionOperation::Drop), AlterOperation::RenameTo(name("x"))];
     let actions = known.decide(DdlKind::AlterTable, Content::Alter(rename), &["a", "x"]);
     assert_eq!(actions.iter().map(shown).collect::<Vec<_>>(), ["a -> x", "copy x"]);
     let outcome = Outcome::of(&actions, &known, |_| None).unwrap();
     assert_eq!(outcome.removed, [name("a"), name("x")]);
     let [state] = outcome.saved.as_slice() else { panic!("{outcome:?}") };
-    assert_eq!((state.name(), state.phase, state.ownership), (&name("x"), TablePhase::Resyncing, Ownership::Created));
+    assert_eq!(
+        (state.name(), state.phase, state.ownership),
+        (&name("x"), TablePhase::Resyncing, Ownership::Created)
+    );
     assert!(outcome.needs_copy());
 
     let dropped = known.decide(DdlKind::DropDatabase, Content::DropDatabase { if_exists: false }, &[]);
