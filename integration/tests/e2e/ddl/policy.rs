@@ -1,20 +1,29 @@
 //! What the operator decides, and what stands in the way on the target.
 
+use tidegate_integration::wait::{Look, until};
+
 use super::*;
 
-async fn started<'a>(
+async fn started(
     name: &str,
     setup: &str,
     config: impl Fn(Config) -> Config,
-) -> Result<(Fixture<'a>, Tidegate)>
-where
-    'static: 'a,
-{
+) -> Result<(Fixture<'static>, Tidegate)> {
     let fixture = Servers::shared().await?.fixture(name).await?;
     fixture.source(setup).await?;
     let tidegate = Tidegate::start(config(fixture.config())).await?;
     tidegate.wait_state("streaming").await?;
     Ok((fixture, tidegate))
+}
+
+/// Resumes, once the cause of the halt is gone.
+async fn resume(tidegate: &Tidegate) -> Result<()> {
+    tidegate.post("/v1/resume").await?;
+    until("the halt to end", || async {
+        let status = tidegate.status().await?;
+        Ok(if status["halt"].is_null() { Look::Done(()) } else { Look::NotYet(status.to_string()) })
+    })
+    .await
 }
 
 #[test]
@@ -80,8 +89,7 @@ fn what_is_listed_is_not_followed() {
         let halt = tidegate.wait_halt().await?;
         ensure!(halt["reason"] == "target_drift", "{halt}");
         fixture.target("TRUNCATE keep_b").await?;
-        tidegate.post("/v1/resume").await?;
-        tidegate.wait_state("streaming").await?;
+        resume(&tidegate).await?;
         tidegate.caught_up(&fixture).await
     });
 }
@@ -103,8 +111,7 @@ fn a_long_query_is_waited_for() {
         let rows = fixture.target_scalar("SELECT count(*) FROM t").await?;
         ensure!(rows.as_deref() == Some("1"), "{rows:?}");
         reader.exec("COMMIT").await?;
-        tidegate.post("/v1/resume").await?;
-        tidegate.wait_state("streaming").await?;
+        resume(&tidegate).await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await
     });
@@ -127,8 +134,7 @@ fn a_view_on_a_dropped_table_is_named() {
             "{halt}"
         );
         fixture.target("DROP VIEW public.seen").await?;
-        tidegate.post("/v1/resume").await?;
-        tidegate.wait_state("streaming").await?;
+        resume(&tidegate).await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await
     });
@@ -159,8 +165,7 @@ fn a_table_of_the_operators_is_kept() {
         let halt = tidegate.wait_halt().await?;
         ensure!(halt["reason"] == "target_drift" && halt["table"] == format!("{schema}.t"), "{halt}");
         fixture.target("ALTER TABLE t ALTER v TYPE numeric(5,2)").await?;
-        tidegate.post("/v1/resume").await?;
-        tidegate.wait_state("streaming").await?;
+        resume(&tidegate).await?;
         fixture.source("INSERT INTO t VALUES (3, 3.25)").await?;
         tidegate.caught_up(&fixture).await?;
         let rows = fixture.target_scalar("SELECT string_agg(v::text, ' ' ORDER BY id) FROM t").await?;
