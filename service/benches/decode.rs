@@ -85,7 +85,14 @@ fn table() -> (TableModel, TableMap) {
         raw: Bytes::new(),
     };
     let name = TableName { database: "shop".to_owned(), table: "orders".to_owned() };
-    let model = TableModel { name, columns, key: vec![0], key_is_primary: true, engine: "InnoDB".to_owned() };
+    let model = TableModel {
+        name,
+        columns,
+        key: vec![0],
+        key_is_primary: true,
+        engine: "InnoDB".to_owned(),
+        default_charset: None,
+    };
     diff::check_map(&model, &map).expect("the map is that of the model");
     (model, map)
 }

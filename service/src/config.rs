@@ -10,6 +10,7 @@
 //! variable that could not be read, or a table pattern; it quotes no other value, for what was
 //! typed in the wrong place may be a secret.
 
+mod ddl;
 mod keys;
 mod reference;
 mod secret;
@@ -17,6 +18,8 @@ mod sections;
 mod settings;
 mod units;
 mod url;
+
+pub use ddl::{DdlConfig, DdlPolicy};
 
 #[cfg(test)]
 mod tests;
@@ -175,6 +178,7 @@ pub struct Config {
     pub snapshot: SnapshotConfig,
     pub fold: FoldConfig,
     pub apply: ApplyConfig,
+    pub ddl: DdlConfig,
     pub retry: RetryConfig,
     pub admin: AdminConfig,
     pub log: LogConfig,

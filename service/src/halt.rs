@@ -111,6 +111,10 @@ reasons! {
         "A change to a table without a key did not match exactly one row on the target. Something else changed the target's table: copy the table again.",
     TargetConstraint "target_constraint"
         "The target refused a change that the source accepted. Remove the constraint, trigger or rule that Tidegate did not create, then resume.",
+    TargetDependency "target_dependency"
+        "Something on the target that Tidegate did not create, such as a view or a foreign key, depends on a table or column that the source has dropped or changed. Drop it, resume, and create it again.",
+    DdlLockUnavailable "ddl_lock_unavailable"
+        "A schema change could not be applied: a long query or transaction on the target holds the table. End it, then resume.",
     // The source.
     DataGap "data_gap"
         "The source has purged binlogs that Tidegate still needs. Point source.url at a server that still has them, or start over; raise binlog_expire_logs_seconds.",

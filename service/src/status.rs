@@ -275,6 +275,11 @@ impl StatusHandle {
         }
     }
 
+    /// A table is no longer replicated under this name.
+    pub fn table_gone(&self, source: &TableName) {
+        self.facts().tables.remove(source);
+    }
+
     /// How many rows a table has by the source's estimate.
     pub fn rows_estimated(&self, source: &TableName, rows: u64) {
         if let Some(table) = self.facts().tables.get_mut(source) {

@@ -62,15 +62,6 @@ const SCENARIOS: &[Scenario] = &[
         "unsupported_transaction_shape",
     ),
     on_source(
-        "alter",
-        "ALTER TABLE t ADD COLUMN more INT; INSERT INTO t VALUES (2, 'two', NULL, 1)",
-        "ddl_unsupported",
-    ),
-    on_source("truncates", "TRUNCATE t", "ddl_unsupported"),
-    on_source("drops", "DROP TABLE keyless", "ddl_unsupported"),
-    on_source("renames", "RENAME TABLE t TO t_old, keyless TO t", "ddl_unsupported"),
-    on_source("comments", "/* c */ alter/**/table/**/`t` COMMENT 'x'", "ddl_unsupported"),
-    on_source(
         "unlogged",
         "SET SESSION sql_log_bin = 0; ALTER TABLE t ADD COLUMN more INT; SET SESSION sql_log_bin = 1;
          INSERT INTO t VALUES (2, 'two', NULL, 3)",
@@ -88,7 +79,6 @@ const SCENARIOS: &[Scenario] = &[
         "CREATE TABLE koi (id INT PRIMARY KEY, note TEXT CHARACTER SET koi8r)",
         "unsupported_charset",
     ),
-    on_source("selects", "CREATE TABLE copied SELECT * FROM keyless", "ddl_unsupported"),
     // A name in a client's character set that is not decoded.
     on_source("gbk", "SET NAMES gbk; CREATE TABLE é (id INT PRIMARY KEY)", "ddl_unparsed"),
     on_source("nul", "INSERT INTO t VALUES (2, 'a\\0b', NULL)", "value_invalid"),

@@ -32,6 +32,9 @@ pub struct QueryEvent {
     pub explicit_defaults_for_timestamp: Option<bool>,
     /// `time_zone`, where the statement depends on it.
     pub time_zone: Option<Bytes>,
+    /// Microseconds of the statement's time behind the header's seconds, where the statement
+    /// depends on them.
+    pub microseconds: Option<u32>,
     /// The server's internal XID of an atomic DDL.
     pub ddl_xid: Option<u64>,
     /// Databases that the statement changes; `None` if not said or too many to be listed.
@@ -96,7 +99,7 @@ fn read_status(query: &mut QueryEvent, body: &Bytes, mut status: Reader<'_>) -> 
                 skip_short_bytes(&mut status)?;
             }
             12 => query.updated_databases = read_updated_databases(body, &mut status)?,
-            13 => skip(&mut status, 3)?, // microseconds
+            13 => query.microseconds = Some(u32::from(status.u16()?) | u32::from(status.u8()?) << 16),
             16 => query.explicit_defaults_for_timestamp = Some(status.u8()? != 0),
             17 => query.ddl_xid = Some(status.u64()?),
             18 => query.utf8mb4_collation = Some(status.u16()?),

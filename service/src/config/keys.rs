@@ -69,6 +69,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("snapshot", "The first copy of each table."),
     ("fold", "How the binlog is put together into transactions."),
     ("apply", "How transactions are written to the target."),
+    ("ddl", "What the source's schema changes do to the target."),
     ("retry", "How long a failing connection is tried again before the pipeline halts."),
     ("admin", "The admin surface: health, status, metrics and the dashboard."),
     ("log", "What is logged, to standard error."),
@@ -176,6 +177,15 @@ pub(super) const KEYS: &[Key] = &[
         "Statements sent to the target before the first answer is waited for."),
     key("apply.idle_commit_interval", millis(50, MINUTE), Value("1s"),
         "Longest time until transactions without changes for us are written down as processed."),
+
+    key("ddl.policy", Kind::Choice(&["mirror", "resync", "halt", "ignore-listed"]), Value("mirror"),
+        "`mirror`: each schema change of a replicated table is carried out on the target; where its effect on rows can't be computed, the table is copied again. `resync`: tables are created, renamed and dropped as on the source, all else copies the table again. `halt`: the pipeline halts with `ddl_unsupported`, new tables excepted. `ignore-listed`: as `mirror`, without what `ignore` lists."),
+    key("ddl.ignore", Kind::List, Value(""),
+        "What the target does not follow, with `policy = \"ignore-listed\"`: entries such as `drop_table app.archive_*`. `drop_table`: the target's table stays and is no longer written. `truncate_table` and `drop_partition`: the rows stay. The target keeps then what the source does not have."),
+    key("ddl.lock_wait_timeout", millis(10, MINUTE), Value("1s"),
+        "How long one attempt waits for the target's table. Readers of the table queue behind the attempt, so keep it short."),
+    key("ddl.lock_deadline", millis(1_000, DAY), Value("30m"),
+        "How long a schema change is attempted while a long query or transaction holds the target's table, before the pipeline halts with `ddl_lock_unavailable`."),
 
     key("retry.initial_backoff", millis(10, MINUTE), Value("250ms"),
         "Wait before the first new attempt; each further wait is twice as long."),

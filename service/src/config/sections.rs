@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::slice;
 use std::time::Duration;
 
+use super::ddl::Ignored;
 use super::secret::{self, Secret};
 use super::settings::Settings;
 use super::url::{self, Address, Syntax};
 use super::{
-    AdminConfig, ApplyConfig, Config, FoldConfig, LogConfig, LogFormat, Problems, RetryConfig,
-    SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
+    AdminConfig, ApplyConfig, Config, DdlConfig, DdlPolicy, FoldConfig, LogConfig, LogFormat, Problems,
+    RetryConfig, SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
 };
 use crate::fold::XaPolicy;
 use crate::fold::xa::PoolBounds;
@@ -34,6 +35,7 @@ pub(super) fn config(mut settings: Settings<'_>) -> Result<Config, Problems> {
     let snapshot = snapshot(&mut settings);
     let fold = fold(&settings);
     let apply = apply(&settings);
+    let ddl = ddl(&mut settings);
     let retry = retry(&mut settings);
     let admin = admin(&mut settings);
     let log = log(&mut settings);
@@ -49,6 +51,7 @@ pub(super) fn config(mut settings: Settings<'_>) -> Result<Config, Problems> {
             snapshot: snapshot?,
             fold: fold?,
             apply: apply?,
+            ddl: ddl?,
             retry: retry?,
             admin: admin?,
             log: log?,
@@ -260,6 +263,32 @@ fn apply(settings: &Settings<'_>) -> Option<ApplyConfig> {
         max_in_flight: settings.number("apply.max_in_flight")?,
         idle_commit_interval: settings.duration("apply.idle_commit_interval")?,
     })
+}
+
+fn ddl(settings: &mut Settings<'_>) -> Option<DdlConfig> {
+    let entries = settings.list("ddl.ignore")?.to_vec();
+    let lists = settings.text("ddl.policy")? == "ignore-listed";
+    let mut ignore = Vec::with_capacity(entries.len());
+    for entry in &entries {
+        match Ignored::parse(entry) {
+            Ok(ignored) => ignore.push(ignored),
+            Err(message) => settings.problems.add("ddl.ignore", message),
+        }
+    }
+    if lists == entries.is_empty() {
+        settings.problems.add("ddl.ignore", "goes with ddl.policy = \"ignore-listed\", and that with it");
+    }
+    let lock_wait_timeout = settings.duration("ddl.lock_wait_timeout")?;
+    let lock_deadline = settings.duration("ddl.lock_deadline")?;
+    if lock_deadline < lock_wait_timeout {
+        settings.problems.add("ddl.lock_deadline", "must not be shorter than ddl.lock_wait_timeout");
+    }
+    let policy = match settings.text("ddl.policy")? {
+        "resync" => DdlPolicy::Resync,
+        "halt" => DdlPolicy::Halt,
+        _ => DdlPolicy::Mirror,
+    };
+    Some(DdlConfig { policy, ignore, lock_wait_timeout, lock_deadline })
 }
 
 fn retry(settings: &mut Settings<'_>) -> Option<RetryConfig> {

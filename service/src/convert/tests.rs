@@ -288,6 +288,7 @@ fn table() -> (TableModel, TableMap) {
         key: vec![0],
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
     };
     (model, map)
 }

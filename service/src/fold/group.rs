@@ -10,8 +10,10 @@ use crate::binlog::event::{
     Event, GtidEvent, PayloadEvent, QueryEvent, RawEvent, RowsEvent, TableMapEvent, XaPrepare, type_name,
 };
 use crate::binlog::payload::PayloadReader;
+use crate::binlog::table_map::TableMap;
 use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
+use crate::schema::alter::StatementFacts;
 use crate::schema::filter::Filter;
 
 /// How a group ended.
@@ -19,7 +21,7 @@ use crate::schema::filter::Filter;
 pub(super) enum Ended {
     /// Its rows have happened; there may be none.
     Committed,
-    SchemaChange(Ddl),
+    SchemaChange(Box<(Ddl, StatementFacts)>),
     /// A two-phase XA transaction: its rows wait.
     Prepared(XidDigest),
     /// What was prepared before has happened, or has not.
@@ -54,6 +56,8 @@ pub(super) struct Group {
     /// Of the XA transaction that the group holds.
     xid: Option<XidDigest>,
     max_buffer_bytes: usize,
+    /// The replicated table of CREATE TABLE … SELECT.
+    created: Option<Box<(Ddl, StatementFacts)>>,
 }
 
 impl Group {
@@ -68,6 +72,7 @@ impl Group {
             xa: policy.xa,
             xid: None,
             max_buffer_bytes: policy.max_buffer_bytes,
+            created: None,
         }
     }
 
@@ -105,7 +110,7 @@ impl Group {
         match event {
             Event::TableMap(event) => self.table_map(&event, maps),
             Event::Rows(event) => self.rows(event, raw.body.len()),
-            Event::Query(event) => return self.query(&event, maps.filter()),
+            Event::Query(event) => return self.query(&event, raw.header.timestamp, maps.filter()),
             Event::Xid(_) => return self.xid().map(Some),
             Event::XaPrepare(event) => return self.xa_prepare(&event).map(Some),
             Event::PartialUpdateRows(head) => self.partial_update(head.table_id, head.flags),
@@ -191,7 +196,12 @@ impl Group {
                 return halt(Reason::PartialRowImage, "a rows event leaves columns out");
             }
             let change = RowsChange { map: map.clone(), kind, flags, images: event.images };
-            self.buffer.push(change, held)?;
+            match &self.created {
+                None => self.buffer.push(change, held)?,
+                // They are in the table when it is read from the source.
+                Some(created) if is_only_table(&created.0, &change.map) => {}
+                Some(_) => return Err(shape("CREATE TABLE … SELECT changes another table")),
+            }
         }
         self.statement.rows(flags & RowsEvent::STMT_END != 0);
         Ok(())
@@ -208,7 +218,7 @@ impl Group {
         Ok(())
     }
 
-    fn xid(&self) -> Result<Ended, Halt> {
+    fn xid(&mut self) -> Result<Ended, Halt> {
         match self.phase {
             Phase::Transaction | Phase::CreateTable => self.commit(),
             Phase::Head => Err(no_transaction("Xid")),
@@ -216,9 +226,9 @@ impl Group {
         }
     }
 
-    fn commit(&self) -> Result<Ended, Halt> {
+    fn commit(&mut self) -> Result<Ended, Halt> {
         self.statement_is_over()?;
-        Ok(Ended::Committed)
+        Ok(self.created.take().map_or(Ended::Committed, Ended::SchemaChange))
     }
 
     fn statement_is_over(&self) -> Result<(), Halt> {
@@ -229,14 +239,14 @@ impl Group {
     }
 
     /// With one phase it is the commit of an ordinary transaction.
-    fn xa_prepare(&self, event: &XaPrepare) -> Result<Ended, Halt> {
+    fn xa_prepare(&mut self, event: &XaPrepare) -> Result<Ended, Halt> {
         match self.phase {
             Phase::XaEnded => {
                 let xid = XidDigest::new(&event.gtrid, &event.bqual);
                 self.same_xa(xid)?;
                 self.statement_is_over()?;
                 match self.xa {
-                    _ if event.one_phase => Ok(Ended::Committed),
+                    _ if event.one_phase => self.commit(),
                     XaPolicy::Track(_) => Ok(Ended::Prepared(xid)),
                     XaPolicy::Refuse => Err(shape("a two-phase XA transaction is prepared")),
                 }
@@ -253,24 +263,23 @@ impl Group {
         Err(shape("the events of an XA transaction name different ones"))
     }
 
-    fn query(&mut self, event: &QueryEvent, filter: &Filter) -> Result<Option<Ended>, Halt> {
+    /// `seconds` is the header's time.
+    fn query(&mut self, event: &QueryEvent, seconds: u32, filter: &Filter) -> Result<Option<Ended>, Halt> {
         let statement = classify(event)?;
-        match self.phase {
-            Phase::Head => self.first_statement(statement, event, filter),
-            Phase::Transaction | Phase::CreateTable | Phase::Xa => {
+        match (self.phase, statement) {
+            (Phase::Head, Statement::Ddl(ddl)) => self.ddl(ddl, event, seconds, filter).map(Some),
+            (Phase::Head, statement) => self.first_statement(&statement, event),
+            (Phase::Transaction | Phase::CreateTable | Phase::Xa, statement) => {
                 self.inner_statement(statement, event, filter)
             }
-            Phase::XaEnded => Err(refusal(&statement, "a statement between XA END and the prepare")),
+            (Phase::XaEnded, statement) => {
+                Err(refusal(&statement, "a statement between XA END and the prepare"))
+            }
         }
     }
 
     /// The statement that follows the GTID: it opens a transaction or commits by itself.
-    fn first_statement(
-        &mut self,
-        statement: Statement,
-        event: &QueryEvent,
-        filter: &Filter,
-    ) -> Result<Option<Ended>, Halt> {
+    fn first_statement(&mut self, statement: &Statement, event: &QueryEvent) -> Result<Option<Ended>, Halt> {
         match statement {
             Statement::Begin => self.enter(Phase::Transaction),
             Statement::Xa(XaVerb::Start) => {
@@ -283,9 +292,8 @@ impl Group {
                 self.may_hold_statements()?;
                 return Ok(Some(Ended::Committed));
             }
-            Statement::Ddl(ddl) => return self.ddl(ddl, event, filter).map(Some),
             Statement::Commit => return Err(no_transaction("COMMIT")),
-            other => return Err(refusal(&other, "a statement that begins no transaction")),
+            other => return Err(refusal(other, "a statement that begins no transaction")),
         }
         Ok(None)
     }
@@ -298,14 +306,14 @@ impl Group {
         }
     }
 
-    fn ddl(&self, ddl: Ddl, event: &QueryEvent, filter: &Filter) -> Result<Ended, Halt> {
+    fn ddl(&self, ddl: Ddl, event: &QueryEvent, seconds: u32, filter: &Filter) -> Result<Ended, Halt> {
         self.may_hold_statements()?;
         let Some(table) = replicated(&ddl, filter) else { return Ok(Ended::Committed) };
         if event.error_code != 0 {
             let detail = format!("{} failed halfway with error {}", ddl.kind.name(), event.error_code);
             return Err(on(Halt::new(Reason::DdlUnsupported, detail), &table));
         }
-        Ok(Ended::SchemaChange(ddl))
+        Ok(Ended::SchemaChange(Box::new((ddl, facts(event, seconds)))))
     }
 
     /// A statement inside BEGIN or XA START.
@@ -324,10 +332,8 @@ impl Group {
             (Phase::Transaction, Statement::Commit) => return self.commit().map(Some),
             (Phase::Transaction, Statement::CreateTableWithRows(ddl)) if !self.has_items => {
                 self.may_hold_statements()?;
-                if let Some(table) = replicated(&ddl, filter) {
-                    let halt =
-                        Halt::new(Reason::DdlUnsupported, "CREATE TABLE … SELECT on a replicated table");
-                    return Err(on(halt, &table));
+                if replicated(&ddl, filter).is_some() {
+                    self.created = Some(Box::new((ddl, StatementFacts::default())));
                 }
                 self.enter(Phase::CreateTable);
             }
@@ -392,11 +398,25 @@ fn named_xid(event: &QueryEvent) -> Result<XidDigest, Halt> {
         .ok_or_else(|| shape("an XA statement does not name its transaction as the server does"))
 }
 
+/// What gives the statement its meaning besides its text.
+fn facts(event: &QueryEvent, seconds: u32) -> StatementFacts {
+    let micros = event.microseconds.unwrap_or_default();
+    let zone = event.time_zone.as_deref().and_then(|zone| str::from_utf8(zone).ok());
+    StatementFacts {
+        timestamp_micros: u64::from(seconds) * 1_000_000 + u64::from(micros),
+        time_zone: zone.map(str::to_owned),
+        system_time_zone: None,
+        sql_mode: event.sql_mode,
+        explicit_defaults_for_timestamp: event.explicit_defaults_for_timestamp,
+    }
+}
+
 fn classify(event: &QueryEvent) -> Result<Statement, Halt> {
     let context = Context {
         default_database: &event.default_db,
         sql_mode: event.sql_mode,
         client_collation: event.client_charset,
+        connection_collation: event.connection_collation,
     };
     statement::classify(&event.statement, &context).map_err(|unparsed| {
         Halt::new(
@@ -420,6 +440,11 @@ fn refused_anywhere(statement: &Statement) -> Option<Halt> {
         Statement::Dml => Some(statement_format("changes as a statement")),
         _ => None,
     }
+}
+
+/// Whether the statement names this table and no other.
+fn is_only_table(ddl: &Ddl, map: &TableMap) -> bool {
+    matches!(ddl.tables.as_slice(), [only] if only.database == map.database && only.table == map.table)
 }
 
 /// A replicated object that the statement changes: a table, or a database as `(name, "*")`.

@@ -255,9 +255,11 @@ impl Fold {
                     resolves: Some(resolution),
                 })
             }
-            Ended::SchemaChange(statement) => {
+            Ended::SchemaChange(change) => {
+                let (statement, facts) = *change;
+                let facts = Box::new(facts);
                 self.position.insert(&gtid);
-                Unit::SchemaChange(SchemaChange { gtid, fingerprint, statement })
+                Unit::SchemaChange(SchemaChange { gtid, fingerprint, statement, facts })
             }
         })
     }

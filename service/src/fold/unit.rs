@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::xa::XidDigest;
 use crate::binlog::table_map::TableMap;
 use crate::gtid::Gtid;
+use crate::schema::alter::StatementFacts;
 
 /// A committed unit of the source.
 #[derive(Debug)]
@@ -52,7 +53,11 @@ impl Unit {
         match self {
             Self::Transaction(transaction) => transaction.bytes,
             Self::Prepared(_) => 0,
-            Self::SchemaChange(change) => change.statement.bytes(),
+            // Literals and names are no longer than the text.
+            Self::SchemaChange(change) => {
+                let text = usize::try_from(change.fingerprint.transaction_length).unwrap_or(usize::MAX);
+                change.statement.bytes().saturating_add(text)
+            }
         }
     }
 }
@@ -133,4 +138,5 @@ pub struct SchemaChange {
     pub gtid: Gtid,
     pub fingerprint: Fingerprint,
     pub statement: super::statement::Ddl,
+    pub facts: Box<StatementFacts>,
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use mysql_async::Conn;
 
+use super::stream::End;
 use super::{Context, continuity, stream};
 use crate::fold::xa::XidDigest;
 use crate::fold::{Fold, FoldPolicy};
@@ -12,7 +13,7 @@ use crate::preflight::Finding;
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
 use crate::sink::apply::Applier;
-use crate::sink::table_state::TableState;
+use crate::sink::table_state::{Ownership, TableState};
 use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
 use crate::snapshot;
@@ -30,14 +31,14 @@ pub(super) struct Progress {
     pub(super) committed: bool,
 }
 
-/// Runs until the stop is requested (`Ok`) or something fails.
-pub(super) async fn run(context: &Context, progress: &mut Progress) -> Result<(), Failure> {
+/// Runs until the stop is requested, tables have to be copied, or something fails.
+pub(super) async fn run(context: &Context, progress: &mut Progress) -> Result<End, Failure> {
     let opening = open(context, progress);
     let stopped = context.shutdown.requested();
     let opened = tokio::select! {
         biased;
         opened = opening => opened?,
-        () = stopped => return Ok(()),
+        () = stopped => return Ok(End::Stopped),
     };
     stream::run(context, opened, progress).await
 }
@@ -54,7 +55,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let identity = source::connect::identity(&mut conn).await?;
     detach_excluded(context, &mut writer).await?;
     publish_tables(&context.status, &writer.load_tables().await?);
-    copy(context, &mut writer, progress).await?;
+    copy(context, &mut writer, &mut conn, progress).await?;
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
     let states = writer.load_tables().await?;
@@ -69,7 +70,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     };
     let startup = startup_xids(&mut conn, &mut writer).await?;
     let fold = Fold::new(resume.processed, resume.overlap, policy).with_startup_xids(startup);
-    let applier = Applier::new(writer, states, context.filter.clone())?;
+    let applier = Applier::new(writer, states, context.filter.clone(), config.ddl.clone())?;
     Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
 }
 
@@ -112,6 +113,8 @@ async fn detach_excluded(context: &Context, writer: &mut Writer) -> Result<(), F
     for table in &mut leaving {
         tracing::info!(table = format!("{}.{}", table.name().database, table.name().table), "detached");
         table.phase = TablePhase::Detached;
+        // The operator may do with it what they like, so a way back must not take its rows.
+        table.ownership = Ownership::Unclaimed;
     }
     if leaving.is_empty() { Ok(()) } else { writer.save_tables(&leaving).await }
 }
@@ -127,7 +130,17 @@ async fn mark_converged(writer: &mut Writer) -> Result<(), Failure> {
     if tables.is_empty() { Ok(()) } else { writer.save_tables(&tables).await }
 }
 
-async fn copy(context: &Context, writer: &mut Writer, progress: &mut Progress) -> Result<(), Failure> {
+async fn copy(
+    context: &Context,
+    writer: &mut Writer,
+    conn: &mut Conn,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    if let Some(position) = &writer.checkpoint().position {
+        // What was just applied may not be finished there, and a copy must not be older than it.
+        // What the source lacks for good is named by the checks that follow.
+        continuity::wait_executed(conn, &position.processed).await?;
+    }
     snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
     progress.committed = true;
     Ok(())

@@ -24,6 +24,7 @@ use crate::shutdown::Shutdown;
 use crate::sink::{self, writer::Writer};
 use crate::status::{State, StatusHandle};
 use budget::Budget;
+use stream::End;
 
 pub use check::check;
 
@@ -89,7 +90,13 @@ impl Context {
                 budget.progressed();
             }
             let (side, message) = match result {
-                Ok(()) => return Ok(()),
+                Ok(End::Stopped) => return Ok(()),
+                Ok(End::StartOver) => {
+                    // Each time, the position has moved past a schema change: this ends.
+                    tracing::info!("starting over: tables have to be copied");
+                    self.status.enter(State::Starting);
+                    continue;
+                }
                 Err(Failure::Halt(halt)) => return Err(*halt),
                 Err(Failure::Retry { side, message }) => (side, message),
             };

@@ -3,7 +3,7 @@
 //! Whatever ends the source task, the units it has released are committed transactions of the
 //! source: the apply loop drains them before the cycle ends with the source task's failure.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mysql_async::Conn;
 use tokio::task::JoinHandle;
@@ -14,9 +14,10 @@ use crate::binlog::event::{Event, event_type};
 use crate::fold::unit::Unit;
 use crate::fold::{Fold, Step};
 use crate::gtid::GtidSet;
-use crate::halt::{Failure, Side};
+use crate::halt::{Failure, Halt, Reason, Side};
+use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
-use crate::sink::apply::{self, Applier};
+use crate::sink::apply::{self, Applier, Pause};
 use crate::source::dump::Dump;
 use crate::source::reader;
 use crate::status::{Applied, State, StatusHandle};
@@ -25,6 +26,18 @@ use crate::telemetry::metrics::{self, Received};
 /// A batch holds no more than this many transactions, however small: bounds the time that one
 /// commit takes and the work that its failure repeats.
 const BATCH_UNITS_MAX: usize = 10_000;
+
+/// Between attempts to lock a table of the target: its readers have this time to themselves.
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
+
+/// How a stream ends that does not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The stop was requested.
+    Stopped,
+    /// Tables wait for a copy: the next cycle makes it.
+    StartOver,
+}
 
 /// What the stream starts with.
 pub(super) struct Opened {
@@ -46,12 +59,12 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-/// Streams until the stop is requested (`Ok`) or one of the tasks fails.
+/// Streams until the stop is requested, tables have to be copied, or one of the tasks fails.
 pub(super) async fn run(
     context: &Context,
     opened: Opened,
     progress: &mut cycle::Progress,
-) -> Result<(), Failure> {
+) -> Result<End, Failure> {
     let Opened { conn, dump, fold, applier, caught_up_at } = opened;
     let position = applier.position();
     context.status.checkpoint_loaded(
@@ -66,13 +79,12 @@ pub(super) async fn run(
     let _watcher = Owned(tokio::spawn(watcher));
     let mut source = Owned(tokio::spawn(read(dump, fold, sender, context.status.clone())));
     let mut apply = Apply { context, applier, conn, receiver, caught_up_at, progress };
-    apply.run().await?;
-    if context.shutdown.is_requested() {
-        return Ok(());
+    if let Some(end) = apply.run().await? {
+        return Ok(end);
     }
     match (&mut source.0).await {
-        Ok(result) => result,
-        Err(_) => Err(task_failed("source")),
+        Ok(Ok(())) | Err(_) => Err(task_failed("source")),
+        Ok(Err(failure)) => Err(failure),
     }
 }
 
@@ -113,20 +125,23 @@ struct Apply<'a> {
 }
 
 impl Apply<'_> {
-    /// Applies batch after batch until the source task is gone or the stop is requested.
+    /// Applies batch after batch until the source task is gone (`None`) or something else ends the
+    /// stream.
     ///
     /// The stop is looked at between batches only: one that is begun is finished.
-    async fn run(&mut self) -> Result<(), Failure> {
+    async fn run(&mut self) -> Result<Option<End>, Failure> {
         self.enter_streaming();
         loop {
             let first = tokio::select! {
                 biased;
-                () = self.context.shutdown.requested() => return Ok(()),
+                () = self.context.shutdown.requested() => return Ok(Some(End::Stopped)),
                 unit = self.receiver.recv() => unit,
             };
-            let Some(first) = first else { return Ok(()) };
+            let Some(first) = first else { return Ok(None) };
             let batch = self.collect(first).await;
-            self.apply(&batch).await?;
+            if let Some(end) = self.apply(&batch).await? {
+                return Ok(Some(end));
+            }
         }
     }
 
@@ -159,33 +174,74 @@ impl Apply<'_> {
         }
     }
 
-    async fn apply(&mut self, batch: &[Unit]) -> Result<(), Failure> {
-        self.announce_created(batch).await?;
-        let started = Instant::now();
-        let applied = self.applier.apply(batch).await?;
-        self.publish(&applied, started);
+    /// Applies a batch, doing what its schema changes ask for in between.
+    async fn apply(&mut self, batch: &[Unit]) -> Result<Option<End>, Failure> {
+        let mut rest = batch;
+        let mut locked_since = None;
+        loop {
+            let started = Instant::now();
+            let applied = self.applier.apply(rest).await?;
+            self.publish(&applied, started);
+            rest = rest.get(applied.units..).unwrap_or_default();
+            if applied.units > 0 {
+                locked_since = None;
+            }
+            match applied.pause {
+                None => return Ok(None),
+                Some(Pause::NeedsCopy) => return Ok(Some(End::StartOver)),
+                Some(Pause::WantsModel(name)) => self.announce(name, rest.first()).await?,
+                Some(Pause::Locked(table)) => {
+                    let since = *locked_since.get_or_insert(started);
+                    if self.wait_for_lock(since, &table, rest.first()).await? {
+                        return Ok(Some(End::Stopped));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads the definition of a table that the unit creates, as the source has it now.
+    async fn announce(&mut self, name: TableName, unit: Option<&Unit>) -> Result<(), Failure> {
+        let Some(unit) = unit else { return Ok(()) };
+        // The event can be here before its commit is finished there: until then the table does
+        // not show, or shows as what it replaces.
+        let creation = GtidSet::from_iter([unit.gtid()]);
+        if !continuity::wait_executed(&mut self.conn, &creation).await?.is_empty() {
+            let message = format!("the source has not finished {}, which it has sent", unit.gtid());
+            return Err(Failure::retry(Side::Source, message));
+        }
+        let model = reader::table(&mut self.conn, &name).await?;
+        self.applier.announce(name, model);
         Ok(())
     }
 
-    /// Reads the definitions of tables that the batch creates, as the source has them now.
-    async fn announce_created(&mut self, batch: &[Unit]) -> Result<(), Failure> {
-        for unit in batch {
-            let Some(name) = self.applier.wants_model(unit).cloned() else { continue };
-            // The event can be here before its commit is finished there: until then the table does
-            // not show, or shows as what it replaces.
-            let creation = GtidSet::from_iter([unit.gtid()]);
-            if !continuity::wait_executed(&mut self.conn, &creation).await?.is_empty() {
-                let message = format!("the source has not finished {}, which it has sent", unit.gtid());
-                return Err(Failure::retry(Side::Source, message));
-            }
-            if let Some(model) = reader::table(&mut self.conn, &name).await? {
-                self.applier.announce(model);
-            }
+    /// Lets the target's readers pass before the next attempt to change the table. Answers whether
+    /// the stop was requested meanwhile.
+    async fn wait_for_lock(
+        &self,
+        since: Instant,
+        table: &TableName,
+        unit: Option<&Unit>,
+    ) -> Result<bool, Failure> {
+        let config = &self.context.config.ddl;
+        let TableName { database, table } = table;
+        if since.elapsed() >= config.lock_deadline {
+            let halt = Halt::new(Reason::DdlLockUnavailable, "others kept using the target's table")
+                .on_table(database, table);
+            return Err(unit.map_or(halt.clone(), |unit| halt.at_gtid(unit.gtid())).into());
         }
-        Ok(())
+        tracing::info!(table = format!("{database}.{table}"), "a schema change waits for the target's table");
+        tokio::select! {
+            biased;
+            () = self.context.shutdown.requested() => Ok(true),
+            () = tokio::time::sleep(LOCK_PAUSE) => Ok(false),
+        }
     }
 
     fn publish(&mut self, applied: &apply::Progress, started: Instant) {
+        if applied.units == 0 && !applied.tables_changed() {
+            return;
+        }
         self.progress.committed = true;
         for ((table, kind), rows) in &applied.rows {
             metrics::rows_applied(&format!("{}.{}", table.database, table.table), *kind, *rows);
@@ -199,6 +255,9 @@ impl Apply<'_> {
             last_commit_micros: applied.commit_micros,
             oldest_pending_micros: self.receiver.oldest_commit_micros(),
         });
+        for name in &applied.removed {
+            self.context.status.table_gone(name);
+        }
         if applied.tables_changed() {
             cycle::publish_tables(&self.context.status, self.applier.tables());
         }

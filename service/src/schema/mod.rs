@@ -1,6 +1,8 @@
 //! What a table is: the model of a source table and of the target table made from it.
 
+pub mod alter;
 pub mod charset;
+pub mod ddl;
 pub mod diff;
 pub mod filter;
 pub mod phase;
@@ -161,4 +163,7 @@ pub struct TableModel {
     pub key_is_primary: bool,
     /// Storage engine, as in `information_schema.TABLES.ENGINE`.
     pub engine: String,
+    /// Character set of columns to come that name none; `None` in models recorded before it was read.
+    #[serde(default)]
+    pub default_charset: Option<String>,
 }

@@ -1,6 +1,8 @@
 //! The target's DDL. Every name is quoted and kept as it is; what PostgreSQL can't hold is refused
 //! by name, never cut or changed.
 
+pub mod change;
+
 use super::charset::Charset;
 use super::{Column, MysqlType, TableModel, TableName, TargetType};
 use crate::halt::{Halt, Reason};
@@ -72,13 +74,40 @@ pub fn create_schema(database: &str) -> Result<String, Halt> {
 /// # Errors
 /// `unsupported_name`.
 pub fn drop_table(name: &TableName) -> Result<String, Halt> {
-    Ok(format!("DROP TABLE {}", qualified(name)?))
+    Ok(format!("DROP TABLE IF EXISTS {}", qualified(name)?))
 }
 
 /// # Errors
 /// `unsupported_name`.
 pub fn truncate_table(name: &TableName) -> Result<String, Halt> {
     Ok(format!("TRUNCATE TABLE ONLY {}", qualified(name)?))
+}
+
+/// Removes every row, as TRUNCATE does where foreign keys reference the table.
+///
+/// # Errors
+/// `unsupported_name`.
+pub fn delete_all(name: &TableName) -> Result<String, Halt> {
+    Ok(format!("DELETE FROM ONLY {}", qualified(name)?))
+}
+
+/// The statements that move a table to another name, in order. Between schemas it keeps its name
+/// first: there must be no relation of that name in the new one.
+///
+/// # Errors
+/// `unsupported_name`.
+pub fn move_table(from: &TableName, to: &TableName) -> Result<Vec<String>, Halt> {
+    let mut statements = Vec::new();
+    if from.database != to.database {
+        let schema = quote_schema(&to.database)?;
+        statements.push(format!("ALTER TABLE {} SET SCHEMA {schema}", qualified(from)?));
+    }
+    if from.table != to.table {
+        let moved = TableName { database: to.database.clone(), table: from.table.clone() };
+        let name = quote_ident(&to.table)?;
+        statements.push(format!("ALTER TABLE {} RENAME TO {name}", qualified(&moved)?));
+    }
+    Ok(statements)
 }
 
 /// One `CREATE TABLE` statement: columns, NOT NULL, identity, the labels of enums, and the key as
@@ -122,14 +151,22 @@ fn column_definition(column: &Column, in_key: bool) -> Result<String, Halt> {
     if !column.nullable {
         definition.push_str(" NOT NULL");
     }
-    if let MysqlType::Enum { labels } = &column.mysql {
-        // The empty text is index 0, what MySQL stores for a label that is not in the list.
-        let labels =
-            std::iter::once("").chain(labels.iter().map(String::as_str).filter(|label| !label.is_empty()));
-        let labels = labels.map(quote_literal).collect::<Vec<_>>().join(", ");
-        definition.push_str(&format!(" CHECK ({name} IN ({labels}))"));
+    if let Some(check) = labels_check(column)? {
+        definition.push(' ');
+        definition.push_str(&check);
     }
     Ok(definition)
+}
+
+/// What keeps an enum's column to its labels.
+fn labels_check(column: &Column) -> Result<Option<String>, Halt> {
+    let MysqlType::Enum { labels } = &column.mysql else { return Ok(None) };
+    let name = quote_ident(&column.name)?;
+    // The empty text is index 0, what MySQL stores for a label that is not in the list.
+    let labels =
+        std::iter::once("").chain(labels.iter().map(String::as_str).filter(|label| !label.is_empty()));
+    let labels = labels.map(quote_literal).collect::<Vec<_>>().join(", ");
+    Ok(Some(format!("CHECK ({name} IN ({labels}))")))
 }
 
 fn has_identity(column: &Column) -> bool {

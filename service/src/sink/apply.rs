@@ -7,22 +7,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+mod ddl;
+
 use super::catalog;
 use super::checkpoint::{Batch, CommitError, Position, Progress as Written, commit};
 use super::error::failure;
 use super::rows::{RowError, RowWriter};
-use super::schema_change::{AppliedChange, Decision, decide};
 use super::table_state::TableState;
 use super::tables::{Table, Tables};
 use super::transaction::{Cause, Expect, FencedTransaction, OpError, Origin};
 use super::writer::Writer;
-use crate::fold::unit::{RowsKind, SchemaChange, Transaction, Unit};
+use crate::config::DdlConfig;
+use crate::fold::unit::{RowsKind, Transaction, Unit};
 use crate::fold::xa::XidDigest;
-use crate::gtid::{Gtid, GtidSet};
+use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
-use crate::schema::phase::TablePhase;
-use crate::schema::render::target_name;
 use crate::schema::{TableModel, TableName};
 
 /// Applies units and advances the position with them.
@@ -31,15 +31,17 @@ pub struct Applier {
     tables: Tables,
     filter: Arc<Filter>,
     position: Position,
-    /// Models read from the source for tables that a unit at hand creates.
-    announced: HashMap<TableName, TableModel>,
+    ddl: DdlConfig,
+    /// The definition of a table that the unit at hand creates, as the source has it now; `None`
+    /// if it has none.
+    announced: Option<(TableName, Option<TableModel>)>,
     rows: RowWriter,
 }
 
 /// What a call of [`Applier::apply`] committed.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Units committed, filtered and empty ones among them.
+    /// Units committed, filtered and empty ones among them: the first ones of those given.
     pub units: usize,
     /// Rows written per table and kind of change.
     pub rows: HashMap<(TableName, RowsKind), u64>,
@@ -47,15 +49,30 @@ pub struct Progress {
     pub commit_micros: Option<u64>,
     /// Tables that show one state of the source from now on.
     pub became_streaming: Vec<TableName>,
-    /// Tables that the stream has created.
-    pub created: Vec<TableName>,
+    /// Tables that a schema change has created, renamed, detached or sent back to be copied.
+    pub changed: Vec<TableName>,
+    /// Tables that are no longer replicated under these names.
+    pub removed: Vec<TableName>,
+    /// Why it ended before the last unit, if it did.
+    pub pause: Option<Pause>,
+}
+
+/// Why not every unit was applied. Nothing of the next one has been done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pause {
+    /// The next unit creates this table: see [`Applier::announce`].
+    WantsModel(TableName),
+    /// The next unit changes this table of the target, and others are using it.
+    Locked(TableName),
+    /// Tables have to be copied anew before the stream goes on.
+    NeedsCopy,
 }
 
 impl Progress {
     /// Whether [`Applier::tables`] shows anything new.
     #[must_use]
     pub const fn tables_changed(&self) -> bool {
-        !self.became_streaming.is_empty() || !self.created.is_empty()
+        !self.became_streaming.is_empty() || !self.changed.is_empty() || !self.removed.is_empty()
     }
 }
 
@@ -69,7 +86,12 @@ struct Stop {
 impl Applier {
     /// # Errors
     /// `internal_error` when the pipeline has no position yet.
-    pub fn new(writer: Writer, tables: Vec<TableState>, filter: Arc<Filter>) -> Result<Self, Halt> {
+    pub fn new(
+        writer: Writer,
+        tables: Vec<TableState>,
+        filter: Arc<Filter>,
+        ddl: DdlConfig,
+    ) -> Result<Self, Halt> {
         let Some(position) = writer.checkpoint().position.clone() else {
             return Err(Halt::new(
                 Reason::Internal,
@@ -77,7 +99,7 @@ impl Applier {
             ));
         };
         let tables = Tables::new(tables);
-        Ok(Self { writer, tables, filter, position, announced: HashMap::new(), rows: RowWriter::default() })
+        Ok(Self { writer, tables, filter, ddl, position, announced: None, rows: RowWriter::default() })
     }
 
     /// How far the pipeline is, durably.
@@ -96,44 +118,35 @@ impl Applier {
         &mut self.writer
     }
 
-    /// The table whose model must be announced before the unit is applied: one that it creates.
-    #[must_use]
-    pub fn wants_model<'a>(&self, unit: &'a Unit) -> Option<&'a TableName> {
-        let Unit::SchemaChange(change) = unit else { return None };
-        let tables = &change.statement.tables;
-        tables
-            .iter()
-            .find(|name| matches!(self.decide(change), Decision::Create(created) if created == *name))
+    /// Hands over the definition of a table that the next unit creates, as the source has it now;
+    /// `None` if it has no such table any more. Should it have changed since, its first table map
+    /// says so, and the table is copied.
+    pub fn announce(&mut self, table: TableName, model: Option<TableModel>) {
+        self.announced = Some((table, model));
     }
 
-    /// Hands over the definition of a table that a unit creates, as the source has it now. Should
-    /// it have changed since, its first table map says so.
-    pub fn announce(&mut self, model: TableModel) {
-        self.announced.insert(model.name.clone(), model);
-    }
-
-    /// Applies the units in order.
+    /// Applies the units in order, up to one that something else has to be done for.
     ///
     /// # Errors
     /// A halt names the first unit that can't be applied; those before it are committed then. On
     /// a retry nothing is known of the last commit: take over again and read the checkpoint.
     pub async fn apply(&mut self, units: &[Unit]) -> Result<Progress, Failure> {
         let mut progress = Progress::default();
-        let mut rest = units;
-        while let Some(first) = rest.first() {
-            let taken = match first {
-                Unit::SchemaChange(change) => {
-                    self.apply_schema_change(change, &mut progress).await?;
-                    1
+        while let Some(rest) = units.get(progress.units..).filter(|rest| !rest.is_empty()) {
+            match rest {
+                [Unit::SchemaChange(change), ..] => self.apply_schema_change(change, &mut progress).await?,
+                _ => {
+                    let is_rows = |unit: &&Unit| !matches!(unit, Unit::SchemaChange(_));
+                    let run = rest.iter().take_while(is_rows).count();
+                    if let Err(failure) = self.apply_run(rest.get(..run).unwrap_or(rest), &mut progress).await
+                    {
+                        self.copy_provisional(failure, &mut progress).await?;
+                    }
                 }
-                Unit::Transaction(_) | Unit::Prepared(_) => {
-                    let is_schema_change = |unit: &Unit| matches!(unit, Unit::SchemaChange(_));
-                    let run = rest.iter().take_while(|unit| !is_schema_change(unit)).count();
-                    self.apply_run(rest.get(..run).unwrap_or(rest), &mut progress).await?;
-                    run
-                }
-            };
-            rest = rest.get(taken..).unwrap_or_default();
+            }
+            if progress.pause.is_some() {
+                break;
+            }
         }
         Ok(progress)
     }
@@ -162,8 +175,7 @@ impl Applier {
         units.iter().for_each(|unit| position.advance(unit));
         let resolved_xids = resolved_xids(units);
         let streaming = self.tables.converged(&position);
-        let batch =
-            Batch { streaming: &streaming, resolved_xids: &resolved_xids, ..self.writer.batch(&position) };
+        let batch = self.writer.batch(&position);
         let number = self.tables.begin_batch();
         let mut counts = HashMap::new();
         let result = async {
@@ -182,11 +194,15 @@ impl Applier {
                     .await?;
                 }
             }
+            let confirmed = self.tables.confirmed();
+            let batch =
+                Batch { streaming: &streaming, tables: &confirmed, resolved_xids: &resolved_xids, ..batch };
             commit(tx, &Written::Batch(&batch)).await.map_err(Interrupt::from)
         };
         if let Err(interrupt) = result.await {
             return Err(self.stop(interrupt, units));
         }
+        self.tables.mark_confirmed();
         self.tables.mark_streaming(&streaming);
         for ((table, kind), rows) in counts {
             if let Some(table) = self.tables.get(table) {
@@ -195,68 +211,6 @@ impl Applier {
         }
         self.committed(position, streaming, units.len(), progress);
         Ok(())
-    }
-
-    async fn apply_schema_change(
-        &mut self,
-        change: &SchemaChange,
-        progress: &mut Progress,
-    ) -> Result<(), Failure> {
-        let created = match self.decide(change) {
-            Decision::Refuse(halt) => return Err(halt.into()),
-            Decision::Nothing => None,
-            Decision::Create(name) => Some(self.new_table(change, name)?),
-        };
-        let mut position = self.position.clone();
-        position.advance_past(&change.gtid, &change.fingerprint);
-        let streaming = self.tables.converged(&position);
-        let states: Vec<TableState> = created.into_iter().collect();
-        let mut batch = Batch { streaming: &streaming, tables: &states, ..self.writer.batch(&position) };
-        let mut tx = self.writer.begin().await.map_err(OpError::into_failure)?;
-        let mut changes = Vec::new();
-        for state in &states {
-            let statement =
-                catalog::create(&mut tx, &state.model).await.map_err(|failure| at(failure, change))?;
-            let (table, gtid, kind) = (state.name().clone(), change.gtid.clone(), change.statement.kind);
-            changes.push(AppliedChange { table, gtid, kind, statement });
-        }
-        batch.changes = &changes;
-        commit(tx, &Written::Batch(&batch)).await.map_err(|error| at(error.into_failure(), change))?;
-        for state in states {
-            self.announced.remove(state.name());
-            progress.created.push(state.name().clone());
-            self.tables.add(state);
-        }
-        self.tables.mark_streaming(&streaming);
-        self.committed(position, streaming, 1, progress);
-        Ok(())
-    }
-
-    fn decide<'a>(&'a self, change: &'a SchemaChange) -> Decision<'a> {
-        let in_database = |database: &str| {
-            self.tables.states().filter(|state| state.name().database == database).collect::<Vec<_>>()
-        };
-        decide(change, &self.filter, &|name| self.tables.state(name), &in_database)
-    }
-
-    /// The state of a table that the stream creates: it is empty, and every later change is its.
-    fn new_table(&self, change: &SchemaChange, name: &TableName) -> Result<TableState, Halt> {
-        let halt = |halt: Halt| halt.at_gtid(&change.gtid).on_table(&name.database, &name.table);
-        let Some(model) = self.announced.get(name).cloned() else {
-            let detail = "the source created the table and no longer has it";
-            return Err(halt(Halt::new(Reason::DdlUnsupported, detail)));
-        };
-        let (target_schema, target_table) = target_name(name).map_err(halt)?;
-        Ok(TableState {
-            phase: TablePhase::Streaming,
-            snapshot_set: Some(GtidSet::new()),
-            converge_set: None,
-            target_schema: target_schema.to_owned(),
-            target_table: target_table.to_owned(),
-            rows_copied: 0,
-            rows_estimated: Some(0),
-            model,
-        })
     }
 
     fn committed(
@@ -419,10 +373,6 @@ fn on_row(failure: Failure, gtid: Option<&Gtid>, table: Option<&TableName>) -> F
         *halt = halt.on_table(database, table);
     }
     Failure::Halt(halt)
-}
-
-fn at(failure: Failure, change: &SchemaChange) -> Failure {
-    on_row(failure, Some(&change.gtid), change.statement.tables.first())
 }
 
 /// XA transactions known from before the stream that the units resolve.

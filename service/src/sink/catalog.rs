@@ -5,7 +5,7 @@ use tokio_postgres::{Client, Row};
 use super::checkpoint::{CommitError, Progress, commit};
 use super::error::{failure, while_doing};
 use super::statements;
-use super::table_state::TableState;
+use super::table_state::{Ownership, TableState};
 use super::transaction::{FencedTransaction, OpError};
 use super::writer::Writer;
 use crate::halt::{Failure, Halt, Reason};
@@ -164,39 +164,78 @@ pub async fn claim_tables(writer: &mut Writer, tables: &[TableState]) -> Result<
 
 /// Makes the target's table ready for a copy from nothing and saves the state that the copy
 /// starts with, in one commit: the table is empty and has no chunk. One that is missing is
-/// created. With `owned` its rows are those of an earlier copy by this pipeline, and go, with the
-/// table where the source's definition has changed; else one that is there must be fit and empty,
-/// since nothing tells its rows from the source's.
+/// created. The rows of an earlier copy by this pipeline go, and with them a table that it created
+/// and that is no longer what the source's definition needs. One that is not the pipeline's must
+/// be fit and empty, since nothing tells its rows from the source's.
 ///
 /// # Errors
 /// `target_drift` for a table that is there and unfit or not empty, `target_preflight` without the
-/// privilege to create it or when another pipeline writes it.
-pub async fn begin_copy(writer: &mut Writer, state: &TableState, owned: bool) -> Result<(), Failure> {
+/// privilege to create it or when another pipeline writes it, `target_dependency` where something
+/// depends on a table that has to be dropped.
+pub async fn begin_copy(writer: &mut Writer, state: &mut TableState) -> Result<(), Failure> {
     refuse_shared(writer, std::slice::from_ref(state)).await?;
     let mut tx = writer.begin().await.map_err(OpError::into_failure)?;
-    if owned {
-        clear(&mut tx, &state.model).await?;
+    if state.ownership != Ownership::Unclaimed {
+        clear(&mut tx, state).await?;
     }
-    create(&mut tx, &state.model).await?;
+    let created = create(&mut tx, &state.model).await?;
+    state.ownership = created.ownership.max(state.ownership);
     commit(tx, &Progress::CopyRestart(state)).await.map_err(CommitError::into_failure)
 }
 
-/// Empties the model's table, or drops it where it is not what the model needs. Either waits for
-/// every transaction that writes it: none can add rows afterwards.
-async fn clear(tx: &mut FencedTransaction<'_>, model: &TableModel) -> Result<(), Failure> {
+/// Empties the pipeline's table, or drops it where it created it and it is not what the model
+/// needs. Either waits for every transaction that writes it: none can add rows afterwards.
+async fn clear(tx: &mut FencedTransaction<'_>, state: &TableState) -> Result<(), Failure> {
+    let model = &state.model;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     let Some(found) = read_table(client, &model.name).await? else { return Ok(()) };
     if check_target(model, &found).is_empty() {
-        let truncate = render::truncate_table(&model.name)?;
-        client.batch_execute(&truncate).await.map_err(while_doing("emptying a table"))
+        empty(client, &model.name).await.map(drop)
+    } else if state.ownership == Ownership::Created {
+        drop_table(client, &model.name).await.map(drop)
     } else {
-        let drop_table = render::drop_table(&model.name)?;
-        client.batch_execute(&drop_table).await.map_err(while_doing("dropping a table"))
+        Ok(())
     }
 }
 
-/// Creates the model's table, or checks one that is there and empty. Returns the statements run.
-pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -> Result<String, Failure> {
+/// Foreign keys of other tables that reference this one: TRUNCATE refuses it then, even while
+/// they are silent.
+const IS_REFERENCED: &str = "\
+    SELECT EXISTS (SELECT FROM pg_constraint f JOIN pg_class c ON c.oid = f.confrelid \
+        JOIN pg_namespace n ON n.oid = c.relnamespace \
+        WHERE n.nspname = $1::text AND c.relname = $2::text AND f.contype = 'f' AND f.conrelid <> f.confrelid)";
+
+/// Removes every row. Returns the statement run.
+pub(super) async fn empty(client: &Client, name: &TableName) -> Result<String, Failure> {
+    let doing = "emptying a table";
+    let (schema, table) = render::target_name(name)?;
+    let row = client.query_one(IS_REFERENCED, &[&schema, &table]).await.map_err(while_doing(doing))?;
+    let referenced: bool = row.try_get(0).map_err(while_doing(doing))?;
+    let statement = if referenced { render::delete_all(name)? } else { render::truncate_table(name)? };
+    client.batch_execute(&statement).await.map_err(|error| on_name(failure(doing, &error), name))?;
+    Ok(statement)
+}
+
+/// Drops the table. Returns the statement run.
+pub(super) async fn drop_table(client: &Client, name: &TableName) -> Result<String, Failure> {
+    let statement = render::drop_table(name)?;
+    client
+        .batch_execute(&statement)
+        .await
+        .map_err(|error| on_name(failure("dropping a table", &error), name))?;
+    Ok(statement)
+}
+
+/// What [`create`] did.
+pub(super) struct Created {
+    /// Whose the table is now.
+    pub(super) ownership: Ownership,
+    /// The statements run, none if the table was there.
+    pub(super) statements: String,
+}
+
+/// Creates the model's table, or checks one that is there and empty.
+pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -> Result<Created, Failure> {
     let name = &model.name;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     if let Some(found) = read_table(client, name).await? {
@@ -207,17 +246,23 @@ pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -
             let detail = "the target's table was not created by this pipeline and has rows: empty or drop it";
             return Err(on(Halt::new(Reason::TargetDrift, detail), name));
         }
-        return Ok(String::new());
+        return Ok(Created { ownership: Ownership::Adopted, statements: String::new() });
     }
-    let mut run = Vec::new();
-    if !schema_exists(client, &name.database).await? {
-        run.push(render::create_schema(&name.database)?);
+    let mut run = create_schema(client, &name.database).await?;
+    let statement = render::create_table(model)?;
+    client.batch_execute(&statement).await.map_err(|error| failure("creating a table", &error))?;
+    run.push(statement);
+    Ok(Created { ownership: Ownership::Created, statements: run.join(";\n") })
+}
+
+/// Creates the schema where it is missing. Returns the statement run, if any.
+pub(super) async fn create_schema(client: &Client, schema: &str) -> Result<Vec<String>, Failure> {
+    if schema_exists(client, schema).await? {
+        return Ok(Vec::new());
     }
-    run.push(render::create_table(model)?);
-    for statement in &run {
-        client.batch_execute(statement).await.map_err(|error| failure("creating a table", &error))?;
-    }
-    Ok(run.join(";\n"))
+    let statement = render::create_schema(schema)?;
+    client.batch_execute(&statement).await.map_err(while_doing("creating a schema"))?;
+    Ok(vec![statement])
 }
 
 /// CREATE SCHEMA IF NOT EXISTS asks for the privilege to create even where the schema exists.
@@ -271,4 +316,12 @@ async fn refuse_shared(writer: &Writer, tables: &[TableState]) -> Result<(), Fai
 
 fn on(halt: Halt, name: &TableName) -> Failure {
     halt.on_table(&name.database, &name.table).into()
+}
+
+/// Names the table that a halt is about.
+pub(super) fn on_name(failure: Failure, name: &TableName) -> Failure {
+    match failure {
+        Failure::Halt(halt) => on(*halt, name),
+        retry @ Failure::Retry { .. } => retry,
+    }
 }

@@ -88,6 +88,8 @@ pub(super) struct Batch<'a> {
     pub(super) position: &'a Position,
     /// Tables whose converge set the position includes now.
     pub(super) streaming: &'a [TableName],
+    /// Tables that are no longer replicated under these names, removed before `tables` are saved.
+    pub(super) removed: &'a [TableName],
     pub(super) tables: &'a [TableState],
     pub(super) changes: &'a [AppliedChange],
     /// Known from before the stream and resolved by it.
@@ -250,6 +252,12 @@ async fn write_batch(
     pipeline: &str,
     batch: &Batch<'_>,
 ) -> Result<(), CommitError> {
+    for name in batch.removed {
+        for sql in [table_state::FORGET_CHUNKS, table_state::REMOVE] {
+            let params = name_params(pipeline, name).build();
+            send(tx, "removing table states", sql, params, Expect::Any).await?;
+        }
+    }
     write_tables(tx, pipeline, batch.tables).await?;
     for name in batch.streaming {
         let params = name_params(pipeline, name).build();
@@ -258,7 +266,7 @@ async fn write_batch(
     for change in batch.changes {
         let params = name_params(pipeline, &change.table)
             .text(&change.gtid.to_string())
-            .text(change.kind.name())
+            .text(change.kind)
             .text(&change.statement)
             .build();
         send(tx, "recording a schema change", RECORD_CHANGE, params, Expect::Rows(1)).await?;

@@ -320,7 +320,9 @@ async fn check_table(
                 "target.table_owner",
                 format!("pipeline {owner:?} writes {table}"),
                 "a table has one pipeline: its rows are that one's, and it must not be emptied for another",
-                format!("Set pipeline.name = {owner:?} to go on with it, or exclude the table in one of the two"),
+                format!(
+                    "Set pipeline.name = {owner:?} to go on with it, or exclude the table in one of the two"
+                ),
             ));
         }
     } else if scalar::<bool>(client, &statements::has_rows(model)?, &[]).await? {

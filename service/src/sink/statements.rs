@@ -5,7 +5,7 @@
 
 use crate::halt::{Halt, Reason};
 use crate::schema::render::{qualified, quote_ident};
-use crate::schema::{Column, TableModel, TargetType};
+use crate::schema::{Column, TableModel, TableName, TargetType};
 
 /// Inserts a row, or replaces the one with the same key. Parameters: every column in order.
 pub(super) fn upsert(model: &TableModel) -> Result<String, Halt> {
@@ -62,6 +62,11 @@ pub(super) fn lock(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("LOCK TABLE ONLY {} IN ROW EXCLUSIVE MODE", qualified(&model.name)?))
 }
 
+/// Takes the lock of a change of the table's definition: nobody else uses the table then.
+pub(super) fn lock_whole(name: &TableName) -> Result<String, Halt> {
+    Ok(format!("LOCK TABLE ONLY {} IN ACCESS EXCLUSIVE MODE", qualified(name)?))
+}
+
 /// Whether the table holds any row.
 pub(super) fn has_rows(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("SELECT EXISTS (SELECT FROM {})", qualified(&model.name)?))
@@ -113,7 +118,7 @@ fn names<'a>(columns: impl Iterator<Item = &'a Column>) -> Result<String, Halt> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{MysqlType, TableName};
+    use crate::schema::MysqlType;
 
     fn model(key: &[usize], columns: &[(&str, TargetType)]) -> TableModel {
         let column = |&(name, target): &(&str, TargetType)| Column {
@@ -130,6 +135,7 @@ mod tests {
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
+            default_charset: None,
         }
     }
 

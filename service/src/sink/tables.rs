@@ -9,6 +9,7 @@ use super::catalog;
 use super::checkpoint::Position;
 use super::params::{Params, ParamsBuilder};
 use super::prepared::{self, Prepared};
+use super::schema_change::Known;
 use super::table_state::TableState;
 use crate::binlog::table_map::TableMap;
 use crate::convert::RowEncoder;
@@ -65,6 +66,26 @@ impl Tables {
         self.tables.push(Table { state, shape: None, prepared: None, signature, looked_in: 0 });
     }
 
+    /// Puts a state in the place of the one under its name, if any. What writing the table needs is
+    /// made anew: either table may be another one now.
+    pub(super) fn put(&mut self, state: TableState) {
+        self.remove(&state.name().clone());
+        self.add(state);
+    }
+
+    pub(super) fn remove(&mut self, name: &TableName) {
+        let Some(index) =
+            self.by_database.get_mut(&name.database).and_then(|tables| tables.remove(&name.table))
+        else {
+            return;
+        };
+        self.tables.swap_remove(index);
+        if let Some(moved) = self.tables.get(index) {
+            let TableName { database, table } = moved.state.name().clone();
+            self.by_database.entry(database).or_default().insert(table, index);
+        }
+    }
+
     /// A batch begins: what was seen of the target's tables is to be looked at again. Returns its
     /// number.
     pub(super) const fn begin_batch(&mut self) -> u64 {
@@ -84,10 +105,6 @@ impl Tables {
         self.tables.get_mut(index)
     }
 
-    pub(super) fn state(&self, name: &TableName) -> Option<&TableState> {
-        self.find(&name.database, &name.table).and_then(|index| self.get(index)).map(|table| &table.state)
-    }
-
     pub(super) fn states(&self) -> impl Iterator<Item = &TableState> {
         self.tables.iter().map(|table| &table.state)
     }
@@ -98,12 +115,36 @@ impl Tables {
         self.states().filter(converges).map(|state| state.name().clone()).collect()
     }
 
+    /// Provisional tables whose model a table map has confirmed since.
+    pub(super) fn confirmed(&self) -> Vec<TableState> {
+        let confirmed = self.tables.iter().filter(|table| table.state.provisional && table.shape.is_some());
+        confirmed.map(|table| TableState { provisional: false, ..table.state.clone() }).collect()
+    }
+
+    pub(super) fn mark_confirmed(&mut self) {
+        for table in self.tables.iter_mut().filter(|table| table.shape.is_some()) {
+            table.state.provisional = false;
+        }
+    }
+
     pub(super) fn mark_streaming(&mut self, names: &[TableName]) {
         for table in &mut self.tables {
             if names.contains(table.state.name()) {
                 table.state.phase = TablePhase::Streaming;
             }
         }
+    }
+}
+
+impl Known for Tables {
+    fn state(&self, name: &TableName) -> Option<&TableState> {
+        self.find(&name.database, &name.table).and_then(|index| self.get(index)).map(|table| &table.state)
+    }
+
+    fn in_database(&self, database: &str) -> Vec<&TableState> {
+        let mut states: Vec<_> = self.states().filter(|state| state.name().database == database).collect();
+        states.sort_by_key(|state| state.name());
+        states
     }
 }
 

@@ -189,6 +189,7 @@ impl Writer {
             seq: self.checkpoint.seq,
             position,
             streaming: &[],
+            removed: &[],
             tables: &[],
             changes: &[],
             resolved_xids: &[],

@@ -32,7 +32,6 @@ use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::filter::Filter;
 use crate::schema::phase::TablePhase;
-use crate::schema::render::target_name;
 use crate::schema::{TableModel, TableName};
 use crate::sink::catalog;
 use crate::sink::checkpoint::Position;
@@ -225,7 +224,11 @@ fn discover(models: Vec<TableModel>, known: Vec<TableState>) -> Result<Discovere
                     found.unfinished.push(state);
                 }
             }
-            _ => found.new.push(pending(model)?),
+            Some(state) => {
+                let back = TableState::new(model, TablePhase::Pending)?;
+                found.new.push(TableState { ownership: state.ownership, ..back });
+            }
+            None => found.new.push(TableState::new(model, TablePhase::Pending)?),
         }
     }
     for (_, mut state) in known {
@@ -239,23 +242,6 @@ fn discover(models: Vec<TableModel>, known: Vec<TableState>) -> Result<Discovere
 
 const fn is_copied(state: &TableState) -> bool {
     matches!(state.phase, TablePhase::CatchingUp | TablePhase::Streaming)
-}
-
-fn pending(model: TableModel) -> Result<TableState, Halt> {
-    let (target_schema, target_table) = {
-        let (schema, table) = target_name(&model.name)?;
-        (schema.to_owned(), table.to_owned())
-    };
-    Ok(TableState {
-        model,
-        phase: TablePhase::Pending,
-        snapshot_set: None,
-        converge_set: None,
-        target_schema,
-        target_table,
-        rows_copied: 0,
-        rows_estimated: None,
-    })
 }
 
 /// A table's name in a log line.

@@ -195,5 +195,7 @@ pub fn same_definition(recorded: &TableModel, present: &TableModel) -> bool {
     for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
         column.target = recorded.target;
     }
+    // What rows do not depend on, and older records do not have.
+    present.default_charset.clone_from(&recorded.default_charset);
     present == *recorded
 }

@@ -221,14 +221,14 @@ async fn begin_anew(
     if position.is_some_and(|position| !set.includes(&position.processed)) {
         return Err(behind().into());
     }
-    let owned = has_begun(state);
     state.model = model;
     state.phase = TablePhase::Copying;
     state.snapshot_set = Some(set);
     state.converge_set = None;
     state.rows_copied = 0;
+    state.provisional = false;
     state.rows_estimated = reader::rows_estimated(&mut run.conn, state.name()).await?;
-    catalog::begin_copy(run.writer, state, owned).await?;
+    catalog::begin_copy(run.writer, state).await?;
     run.observer.table(state);
     Ok(())
 }

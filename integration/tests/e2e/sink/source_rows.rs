@@ -7,6 +7,7 @@ use tidegate::binlog::table_map::{Encoding, MapColumn, TableMap};
 use tidegate::fold::statement::{Ddl, DdlKind};
 use tidegate::fold::unit::{Fingerprint, RowsChange, RowsKind, SchemaChange, Transaction};
 use tidegate::gtid::{Gtid, Tag};
+use tidegate::schema::ddl::Content;
 use tidegate::schema::{Column, MysqlType, TableModel, TableName, TargetType};
 
 pub(super) const SOURCE: &str = "11111111-2222-3333-4444-555555555555";
@@ -77,6 +78,7 @@ impl Table {
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
+            default_charset: None,
             name,
         };
         let map = TableMap {
@@ -148,8 +150,9 @@ pub(super) fn transaction(gno: u64, changes: Vec<RowsChange>) -> Transaction {
 /// A DDL statement with this number.
 pub(super) fn ddl(gno: u64, kind: DdlKind, tables: &[&TableName]) -> SchemaChange {
     let tables = tables.iter().map(|name| (*name).clone()).collect();
-    let statement = Ddl { kind, tables, databases: Vec::new() };
-    SchemaChange { gtid: gtid(gno), fingerprint: fingerprint(gno), statement }
+    let statement = Ddl { kind, tables, databases: Vec::new(), content: Content::Names };
+    let facts = Box::default();
+    SchemaChange { gtid: gtid(gno), fingerprint: fingerprint(gno), statement, facts }
 }
 
 /// How a table map shows a nullable column of this type.

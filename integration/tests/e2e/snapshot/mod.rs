@@ -10,8 +10,8 @@ use anyhow::Result;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tidegate::config::{
-    AdminConfig, ApplyConfig, Config, FoldConfig, LogConfig, LogFormat, RetryConfig, Secret, SnapshotConfig,
-    SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
+    AdminConfig, ApplyConfig, Config, DdlConfig, DdlPolicy, FoldConfig, LogConfig, LogFormat, RetryConfig,
+    Secret, SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
 };
 use tidegate::fold::XaPolicy;
 use tidegate::gtid::{GtidSet, Uuid};
@@ -89,6 +89,12 @@ fn config(fixture: &Fixture<'_>) -> Config {
             channel_bytes: 16 << 20,
             max_in_flight: 64,
             idle_commit_interval: second,
+        },
+        ddl: DdlConfig {
+            policy: DdlPolicy::Mirror,
+            ignore: Vec::new(),
+            lock_wait_timeout: second,
+            lock_deadline: second * 30,
         },
         retry: RetryConfig {
             initial_backoff: second,

@@ -1,3 +1,7 @@
+mod ddl;
+mod describe;
+mod round_trip;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -9,7 +13,12 @@ const ANSI_QUOTES: u64 = 1 << 2;
 const NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
 
 fn context(client_collation: u16, sql_mode: u64) -> Context<'static> {
-    Context { default_database: b"app", sql_mode: Some(sql_mode), client_collation: Some(client_collation) }
+    Context {
+        default_database: b"app",
+        sql_mode: Some(sql_mode),
+        client_collation: Some(client_collation),
+        connection_collation: Some(client_collation),
+    }
 }
 
 fn read(text: &str) -> Result<Statement, Unparsed> {
@@ -390,7 +399,12 @@ proptest! {
         collation in prop::option::of(prop_oneof![0u16..330, Just(GBK), Just(248), Just(13)]),
         mode in prop::option::of(prop_oneof![Just(0), Just(ANSI_QUOTES), any::<u64>()]),
     ) {
-        let context = Context { default_database: b"app", sql_mode: mode, client_collation: collation };
+        let context = Context {
+            default_database: b"app",
+            sql_mode: mode,
+            client_collation: collation,
+            connection_collation: collation,
+        };
         drop(classify(&text, &context));
     }
 
@@ -423,7 +437,9 @@ proptest! {
     fn quoted_names_round_trip(database in "[^\\x00]{1,12}", table in "[^\\x00]{1,12}") {
         let quote = |name: &str| format!("`{}`", name.replace('`', "``"));
         let text = format!("drop table {} . {}", quote(&database), quote(&table));
-        let expected = Ddl::on_tables(DdlKind::DropTable, vec![TableName { database, table }]);
+        let content = Content::DropTable { if_exists: false };
+        let names = Ddl::on_tables(DdlKind::DropTable, vec![TableName { database, table }]);
+        let expected = Ddl { content, ..names };
         prop_assert_eq!(read(&text), Ok(Statement::Ddl(expected)));
     }
 }

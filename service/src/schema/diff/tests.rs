@@ -114,6 +114,7 @@ fn model() -> TableModel {
         key: vec![0],
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
     }
 }
 

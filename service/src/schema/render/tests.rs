@@ -25,6 +25,7 @@ fn model(table: &str, columns: Vec<Column>, key: &[usize]) -> TableModel {
         key: key.to_vec(),
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
     }
 }
 

@@ -144,6 +144,7 @@ fn a_definition_is_compared_without_the_types_chosen_for_the_target() {
         key: vec![0],
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
     };
     let present = TableModel { columns: vec![column("a", TargetType::SmallInt)], ..recorded.clone() };
     assert!(same_definition(&recorded, &present));

@@ -13,7 +13,7 @@ use crate::schema::{Column, TableModel, TableName};
 use crate::source::connect::failure;
 
 /// Every base table; views, which hold no rows, are left out.
-const TABLES: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE FROM information_schema.TABLES \
+const TABLES: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, TABLE_COLLATION FROM information_schema.TABLES \
      WHERE TABLE_TYPE = 'BASE TABLE' ORDER BY TABLE_SCHEMA, TABLE_NAME";
 
 /// The server's hidden columns, which it makes for functional indexes, are not in here nor in row
@@ -34,6 +34,8 @@ const UNIQUE_INDEXES: &str = "SELECT DISTINCT TABLE_NAME FROM information_schema
 pub(crate) struct TableFacts {
     pub(crate) name: TableName,
     pub(crate) engine: String,
+    /// Collation of columns to come that name none.
+    collation: Option<String>,
     columns: Vec<Described>,
     /// Names of the key's columns, in key order.
     key: Vec<String>,
@@ -79,19 +81,20 @@ pub(crate) async fn facts(
     conn: &mut Conn,
     wanted: impl Fn(&TableName) -> bool,
 ) -> Result<Vec<TableFacts>, Failure> {
-    let mut databases: BTreeMap<String, Vec<(TableName, String)>> = BTreeMap::new();
+    let mut databases: BTreeMap<String, Vec<(TableName, String, Option<String>)>> = BTreeMap::new();
     for mut row in query(conn, TABLES, Params::Empty).await? {
         let name = TableName { database: text(&mut row, 0)?, table: text(&mut row, 1)? };
         if wanted(&name) {
             let engine = field(&mut row, 2)?.unwrap_or_default();
-            databases.entry(name.database.clone()).or_default().push((name, engine));
+            let collation = field(&mut row, 3)?;
+            databases.entry(name.database.clone()).or_default().push((name, engine, collation));
         }
     }
     let mut facts = Vec::new();
     for (database, tables) in databases {
         let mut schema = Schema::read(conn, &database).await?;
-        for (name, engine) in tables {
-            facts.push(schema.facts(conn, name, engine).await?);
+        for (name, engine, collation) in tables {
+            facts.push(schema.facts(conn, name, engine, collation).await?);
         }
     }
     Ok(facts)
@@ -125,6 +128,7 @@ impl Schema {
         conn: &mut Conn,
         name: TableName,
         engine: String,
+        collation: Option<String>,
     ) -> Result<TableFacts, Failure> {
         let columns = self.columns.remove(&name.table).ok_or_else(|| {
             Failure::retry(Side::Source, "the source's tables changed while their definitions were read")
@@ -136,7 +140,7 @@ impl Schema {
             None if self.unique_indexes.contains_key(&name.table) => unique_key(conn, &name).await?,
             None => Vec::new(),
         };
-        Ok(TableFacts { name, engine, columns, key, key_is_primary })
+        Ok(TableFacts { name, engine, collation, columns, key, key_is_primary })
     }
 }
 
@@ -235,7 +239,10 @@ impl TableFacts {
                 .on_table(&self.name.database, &self.name.table)
         })?;
         let (name, engine) = (self.name.clone(), self.engine.clone());
-        Ok(TableModel { name, columns, key, key_is_primary: self.key_is_primary, engine })
+        // A collation's name begins with that of its character set.
+        let charset = |name: &String| name.split('_').next().map(str::to_owned);
+        let default_charset = self.collation.as_ref().and_then(charset);
+        Ok(TableModel { name, columns, key, key_is_primary: self.key_is_primary, engine, default_charset })
     }
 }
 
@@ -244,7 +251,14 @@ impl TableFacts {
     /// A table without columns and key.
     pub(crate) fn example(database: &str, table: &str, engine: &str) -> Self {
         let name = TableName { database: database.to_owned(), table: table.to_owned() };
-        Self { name, engine: engine.to_owned(), columns: Vec::new(), key: Vec::new(), key_is_primary: false }
+        Self {
+            name,
+            engine: engine.to_owned(),
+            collation: None,
+            columns: Vec::new(),
+            key: Vec::new(),
+            key_is_primary: false,
+        }
     }
 }
 
