@@ -16,6 +16,7 @@
 //! ```
 
 mod canonical;
+pub mod charsets;
 pub mod compare;
 pub mod fixture;
 pub mod http;
