@@ -124,10 +124,8 @@ impl Charset {
         match self {
             Self::Utf8mb4 => utf8(bytes, out),
             // The lead bytes of four-byte sequences, which utf8mb3 does not have.
-            Self::Utf8mb3 if bytes.iter().any(|&byte| byte >= 0xf0) => Err(TextError::Invalid),
-            Self::Utf8mb3 => utf8(bytes, out),
-            Self::Ascii if bytes.is_ascii() => utf8(bytes, out),
-            Self::Ascii => Err(TextError::Invalid),
+            Self::Utf8mb3 => utf8_below(0xf0, bytes, out),
+            Self::Ascii => utf8_below(0x80, bytes, out),
             Self::Latin1 => bytes.iter().try_for_each(|&byte| push(latin1_char(byte), out)),
             Self::Ucs2 => unicode::ucs2(bytes, out),
             Self::Utf16 => unicode::utf16(bytes, u16::from_be_bytes, out),
@@ -175,6 +173,14 @@ impl Charset {
     #[must_use]
     pub fn spells(self, bytes: &[u8], text: &str) -> bool {
         self.text(bytes).is_ok_and(|decoded| decoded == text)
+    }
+}
+
+/// UTF-8 whose bytes are below a limit.
+fn utf8_below(limit: u8, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
+    match utf8(bytes, out) {
+        Ok(()) if bytes.iter().any(|&byte| byte >= limit) => Err(TextError::Invalid),
+        result => result,
     }
 }
 
