@@ -928,8 +928,8 @@ const VECTORS: TypeTable = TypeTable {
     target: &["real[]"; 2],
     rows: &[
         TypeRow {
-            values: &["TO_VECTOR('[1,-2.5,3e10]')", "TO_VECTOR('[0.1]')"],
-            expected: &[Some("{1,-2.5,3e+10}"), Some("{0.1}")],
+            values: &["TO_VECTOR('[1,-2.5,300000]')", "TO_VECTOR('[0.1]')"],
+            expected: &[Some("{1,-2.5,300000}"), Some("{0.1}")],
         },
         TypeRow {
             values: &["x'ffff7f7f0000008000000000'", "NULL"],
