@@ -69,7 +69,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "",
-        "CREATE TABLE p (id INT PRIMARY KEY, s VARCHAR(60) DEFAULT 'canary-default' COMMENT 'canary-comment', g POINT) COMMENT 'canary-comment'",
+        "CREATE TABLE p (id INT PRIMARY KEY, s VARCHAR(60) DEFAULT 'canary-default' COMMENT 'canary-comment', g ENUM(x'fe') CHARACTER SET binary) COMMENT 'canary-comment'",
     ),
     ("", "INSERT INTO t (id, note) VALUES ('canary-key-3', 'canary\\0nul')"),
     ("", "UPDATE t SET doc = '{\"canary\": \"\\\\u0000\"}'"),

@@ -44,7 +44,7 @@ fn commands_and_their_exit_codes() {
 fn check_reports_every_problem_as_text_and_json() {
     run(async {
         let fixture = Servers::shared().await?.fixture("problems").await?;
-        fixture.source("CREATE TABLE a (id INT PRIMARY KEY, p POINT); CREATE TABLE b (id INT PRIMARY KEY, v TEXT CHARACTER SET koi8r)").await?;
+        fixture.source("CREATE TABLE a (id INT PRIMARY KEY, p ENUM('a\\0')); CREATE TABLE b (id INT PRIMARY KEY, v ENUM(x'fe') CHARACTER SET binary)").await?;
         let tidegate = Tidegate::prepare(fixture.config())?;
         let text = tidegate.cli(&["check"]).await?;
         ensure!(text.code == Some(4), "{:?}: {}", text.code, text.stdout);

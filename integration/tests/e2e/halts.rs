@@ -73,10 +73,10 @@ const SCENARIOS: &[Scenario] = &[
         "unsupported_name",
     ),
     on_source("wide", "CREATE TABLE wide (id VARCHAR(768) PRIMARY KEY)", "unsupported_key"),
-    on_source("shape", "CREATE TABLE shape (id INT PRIMARY KEY, p POINT)", "unsupported_type"),
+    on_source("shape", "CREATE TABLE shape (id INT PRIMARY KEY, p ENUM('a\\0'))", "unsupported_type"),
     on_source(
         "koi",
-        "CREATE TABLE koi (id INT PRIMARY KEY, note TEXT CHARACTER SET koi8r)",
+        "CREATE TABLE koi (id INT PRIMARY KEY, note ENUM(x'fe') CHARACTER SET binary)",
         "unsupported_charset",
     ),
     // A name in a client's character set that is not decoded.

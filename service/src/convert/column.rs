@@ -1,6 +1,6 @@
 //! One column's conversion.
 
-use super::{ConvertError, decimal, field, json, temporal, text};
+use super::{ConvertError, decimal, field, json, spatial, temporal, text, vector};
 use crate::binlog::cell::Cell;
 use crate::halt::{Halt, Reason};
 use crate::schema::charset::Charset;
@@ -26,7 +26,12 @@ enum Conversion {
     Numeric(decimal::Shape),
     Float4,
     Float8,
+    /// In a superset of ASCII.
     Text(Charset),
+    /// In any character set.
+    OtherText(Charset),
+    /// In a key, in a character set that has several byte sequences for some characters.
+    KeyText(Charset),
     Bytes,
     /// BINARY(n), to be filled up with zero bytes.
     PaddedBytes(usize),
@@ -38,6 +43,8 @@ enum Conversion {
     TimestampTz(temporal::Step),
     Interval(temporal::Step),
     Jsonb,
+    Ewkb,
+    RealArray,
 }
 
 impl ColumnPlan {
@@ -58,6 +65,16 @@ impl ColumnPlan {
             Halt::new(Reason::Internal, detail).on_table(&table.database, &table.table)
         })?;
         Ok(Self { conversion, nullable: column.nullable, name: column.name.as_str().into() })
+    }
+
+    /// The same for a column of the key, where different values must stay different.
+    #[must_use]
+    pub(super) fn of_key(self) -> Self {
+        let conversion = match self.conversion {
+            Conversion::Text(charset) if charset.has_aliases() => Conversion::KeyText(charset),
+            other => other,
+        };
+        Self { conversion, ..self }
     }
 
     #[must_use]
@@ -116,6 +133,8 @@ impl ColumnPlan {
             (Conversion::Float4, Cell::Float(_)) | (Conversion::Float8, Cell::Double(_)) => {
                 Err(ConvertError::Malformed)
             }
+            (Conversion::OtherText(charset), Cell::Bytes(bytes)) => text::write_any(*charset, bytes, out),
+            (Conversion::KeyText(charset), Cell::Bytes(bytes)) => text::write_key(*charset, bytes, out),
             (Conversion::Bytes, Cell::Bytes(bytes)) => field::put_bytes(bytes, out),
             (Conversion::PaddedBytes(length), Cell::Bytes(bytes)) => padded(bytes, *length, out),
             (Conversion::Bit(width), Cell::Bit(value)) => bits(value, *width, out),
@@ -124,6 +143,8 @@ impl ColumnPlan {
             (Conversion::Interval(step), Cell::Time(micros)) => temporal::write_interval(micros, *step, out),
             (Conversion::Jsonb, Cell::JsonBinary(document)) => json::write_binary(document, out),
             (Conversion::Jsonb, Cell::JsonText(document)) => json::write_text(document, out),
+            (Conversion::Ewkb, Cell::Bytes(bytes)) => spatial::write_ewkb(bytes, out),
+            (Conversion::RealArray, Cell::Bytes(bytes)) => vector::write(bytes, out),
             _ => Err(ConvertError::UnexpectedKind),
         }
     }
@@ -165,7 +186,10 @@ impl Conversion {
                 MysqlType::Char { charset, .. } | MysqlType::Varchar { charset, .. },
                 TargetType::Varchar { .. },
             )
-            | (MysqlType::Text { charset }, TargetType::Text) => Self::Text(Charset::from_name(charset)?),
+            | (MysqlType::Text { charset }, TargetType::Text) => {
+                let charset = Charset::from_name(charset)?;
+                if charset.is_ascii_superset() { Self::Text(charset) } else { Self::OtherText(charset) }
+            }
             (MysqlType::Binary { length }, TargetType::Bytea) => {
                 Self::PaddedBytes(usize::try_from(*length).ok()?)
             }
@@ -176,6 +200,8 @@ impl Conversion {
             (_, TargetType::TimestampTz { digits }) => Self::TimestampTz(temporal::Step::of(digits)?),
             (_, TargetType::Interval { digits }) => Self::Interval(temporal::Step::of(digits)?),
             (_, TargetType::Jsonb) => Self::Jsonb,
+            (MysqlType::Geometry, TargetType::Bytea) => Self::Ewkb,
+            (_, TargetType::RealArray) => Self::RealArray,
             _ => return None,
         })
     }

@@ -15,14 +15,17 @@ mod column;
 mod decimal;
 mod field;
 mod json;
+mod spatial;
 mod temporal;
 mod text;
+mod vector;
 
 use crate::binlog::DecodeError;
 use crate::binlog::cell::Cell;
 use crate::binlog::row_image::RowReader;
 use crate::binlog::table_map::TableMap;
 use crate::halt::{Halt, Reason};
+use crate::schema::charset::TextError;
 use crate::schema::{TableModel, TableName};
 
 pub use column::ColumnPlan;
@@ -36,17 +39,34 @@ pub enum ConvertError {
     InvalidBytes,
     #[error("holds a NUL character, which PostgreSQL's text and jsonb can't")]
     NulCharacter,
+    /// Keys that differ on the source would be one on the target.
+    #[error(
+        "holds, in a key, a character in one of several byte sequences that its character set has for it"
+    )]
+    AmbiguousKey,
     /// A month or day of zero, or a day that its month does not have.
     #[error("is a date that does not exist, in a column that is NOT NULL")]
     ImpossibleDate,
     /// Year 0 is a date to MySQL; PostgreSQL has no such year, and it is no day of 1 BC either.
     #[error("is a date of the year 0, which PostgreSQL does not have")]
     YearZero,
+    /// The server stores an empty value for the implicit default of a NOT NULL column.
+    #[error("is no geometry")]
+    NoGeometry,
     #[error("contradicts its own encoding")]
     Malformed,
     /// The producer of the cell and the plan disagree about the column's type.
     #[error("came in a form that the column's type does not have")]
     UnexpectedKind,
+}
+
+impl From<TextError> for ConvertError {
+    fn from(error: TextError) -> Self {
+        match error {
+            TextError::Nul => Self::NulCharacter,
+            TextError::Invalid => Self::InvalidBytes,
+        }
+    }
 }
 
 impl ConvertError {
@@ -55,7 +75,11 @@ impl ConvertError {
     pub fn into_halt(self, table: &TableName, column: &str) -> Halt {
         let reason = match self {
             Self::OutOfRange | Self::YearZero => Reason::ValueOutOfRange,
-            Self::InvalidBytes | Self::NulCharacter | Self::ImpossibleDate => Reason::ValueInvalid,
+            Self::InvalidBytes
+            | Self::NulCharacter
+            | Self::AmbiguousKey
+            | Self::ImpossibleDate
+            | Self::NoGeometry => Reason::ValueInvalid,
             Self::Malformed => Reason::EventMalformed,
             Self::UnexpectedKind => Reason::Internal,
         };
@@ -76,8 +100,11 @@ impl TablePlan {
     /// `unsupported_type`, `unsupported_charset`; `internal_error` where a stored target type is
     /// not the one of its source type.
     pub fn new(model: &TableModel) -> Result<Self, Halt> {
-        let compile = |column| ColumnPlan::new(&model.name, column);
-        let columns = model.columns.iter().map(compile).collect::<Result<_, _>>()?;
+        let compile = |(index, column)| {
+            let plan = ColumnPlan::new(&model.name, column)?;
+            Ok(if model.key.contains(&index) { plan.of_key() } else { plan })
+        };
+        let columns = model.columns.iter().enumerate().map(compile).collect::<Result<_, Halt>>()?;
         Ok(Self { name: model.name.clone(), columns })
     }
 

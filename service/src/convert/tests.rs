@@ -251,10 +251,10 @@ fn a_target_that_is_not_the_type_s_own_is_refused() {
     let varchar = MysqlType::Varchar { length: 10, charset: "utf8mb4".to_owned() };
     assert_eq!(refused(varchar, TargetType::Varchar { length: 9 }), Reason::Internal);
     assert_eq!(refused(MysqlType::Bit { width: 8 }, TargetType::Boolean), Reason::Internal);
-    let koi8r = MysqlType::Text { charset: "koi8r".to_owned() };
-    assert_eq!(refused(koi8r, TargetType::Text), Reason::UnsupportedCharset);
-    let point = MysqlType::Other { name: "point".to_owned() };
-    assert_eq!(refused(point, TargetType::Bytea), Reason::UnsupportedType);
+    let utf7 = MysqlType::Text { charset: "utf7".to_owned() };
+    assert_eq!(refused(utf7, TargetType::Text), Reason::UnsupportedCharset);
+    let cube = MysqlType::Other { name: "cube".to_owned() };
+    assert_eq!(refused(cube, TargetType::Bytea), Reason::UnsupportedType);
 }
 
 /// `users (id bigint, name text)` and its map.

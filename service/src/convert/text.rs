@@ -1,39 +1,27 @@
 //! Text in the column's character set, and labels, as UTF-8.
 
 use super::{ConvertError, field};
-use crate::schema::charset::{Charset, latin1_char};
+use crate::schema::charset::Charset;
 
-/// Appends text as a field. The bytes must be valid in the character set, and PostgreSQL's text
-/// has no NUL.
+/// Appends text as a field. The bytes must be valid in the character set, which is a superset of
+/// ASCII, and PostgreSQL's text has no NUL.
 #[inline]
 pub(super) fn write(charset: Charset, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
     if is_plain_ascii(bytes) {
         return field::put_bytes(bytes, out);
     }
-    write_other(charset, bytes, out)
+    write_any(charset, bytes, out)
 }
 
-fn write_other(charset: Charset, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
-    if bytes.contains(&0) {
-        return Err(ConvertError::NulCharacter);
-    }
-    match charset {
-        Charset::Latin1 => field::put_with(out, |out| {
-            let mut buffer = [0; 4];
-            for &byte in bytes {
-                out.extend_from_slice(latin1_char(byte).encode_utf8(&mut buffer).as_bytes());
-            }
-            Ok(())
-        }),
-        // What is left after the check for plain ASCII has a byte beyond it.
-        Charset::Ascii => Err(ConvertError::InvalidBytes),
-        // The lead bytes of four-byte sequences, which utf8mb3 does not have.
-        Charset::Utf8mb3 if bytes.iter().any(|&byte| byte >= 0xf0) => Err(ConvertError::InvalidBytes),
-        Charset::Utf8mb3 | Charset::Utf8mb4 => match std::str::from_utf8(bytes) {
-            Ok(_) => field::put_bytes(bytes, out),
-            Err(_) => Err(ConvertError::InvalidBytes),
-        },
-    }
+/// As [`write`], in any character set.
+pub(super) fn write_any(charset: Charset, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
+    field::put_with(out, |out| Ok(charset.decode(bytes, out)?))
+}
+
+/// As [`write_any`], of a key: its bytes can be told from its text.
+pub(super) fn write_key(charset: Charset, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
+    write_any(charset, bytes, out)?;
+    if charset.is_canonical(bytes) { Ok(()) } else { Err(ConvertError::AmbiguousKey) }
 }
 
 /// Whether all bytes are ASCII other than NUL: eight at a time, and without a branch per byte.
@@ -92,6 +80,7 @@ impl Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::charset::latin1_char;
     use proptest::prelude::*;
 
     fn converted(charset: Charset, bytes: &[u8]) -> Result<String, ConvertError> {

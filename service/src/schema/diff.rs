@@ -94,7 +94,9 @@ fn same_type(mysql: &MysqlType, encoding: &Encoding) -> bool {
         | (MysqlType::Set { .. }, Encoding::Set { .. })
         | (MysqlType::Date, Encoding::Date)
         | (MysqlType::Year, Encoding::Year)
-        | (MysqlType::Json, Encoding::Json { .. }) => true,
+        | (MysqlType::Json, Encoding::Json { .. })
+        | (MysqlType::Geometry, Encoding::Geometry { .. })
+        | (MysqlType::Vector, Encoding::Vector { .. }) => true,
         _ => false,
     }
 }
@@ -116,7 +118,7 @@ fn same_labels(mysql: &MysqlType, encoding: &Encoding) -> bool {
         }
         _ => return true,
     };
-    let Some(charset) = charset::of_collation(collation).and_then(Charset::from_name) else { return false };
+    let Some(charset) = charset::of_collation(collation).and_then(Charset::of_labels) else { return false };
     recorded.len() == present.len()
         && recorded.iter().zip(present).all(|(text, bytes)| charset.spells(bytes, text))
 }
@@ -152,8 +154,8 @@ fn describe(encoding: &Encoding) -> String {
         Encoding::Timestamp { digits } => MysqlType::Timestamp { digits },
         Encoding::Year => MysqlType::Year,
         Encoding::Json { .. } => MysqlType::Json,
-        Encoding::Geometry { .. } => return "geometry".to_owned(),
-        Encoding::Vector { .. } => return "vector".to_owned(),
+        Encoding::Geometry { .. } => MysqlType::Geometry,
+        Encoding::Vector { .. } => MysqlType::Vector,
     };
     mysql.to_string()
 }

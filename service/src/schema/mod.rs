@@ -95,6 +95,10 @@ pub enum MysqlType {
     },
     Year,
     Json,
+    /// GEOMETRY and its subtypes.
+    Geometry,
+    /// VECTOR(n): numbers of single precision.
+    Vector,
     /// Anything else, by `information_schema.COLUMNS.DATA_TYPE`.
     Other {
         name: String,
@@ -148,6 +152,8 @@ pub enum TargetType {
         digits: u8,
     },
     Jsonb,
+    /// real[]
+    RealArray,
 }
 
 /// A replicated table: the source's definition and the target's types. Stored in

@@ -244,7 +244,12 @@ fn max_key_width(mysql: &MysqlType) -> Option<u64> {
         MysqlType::Binary { length } | MysqlType::Varbinary { length } => u64::from(*length),
         MysqlType::Enum { labels } => labels.iter().map(|label| label.len() as u64).max()?,
         MysqlType::Set { labels } => labels.iter().map(|label| label.len() as u64 + 1).sum(),
-        MysqlType::Text { .. } | MysqlType::Blob | MysqlType::Json | MysqlType::Other { .. } => return None,
+        MysqlType::Text { .. }
+        | MysqlType::Blob
+        | MysqlType::Json
+        | MysqlType::Geometry
+        | MysqlType::Vector
+        | MysqlType::Other { .. } => return None,
         // Two bytes for every four digits, one group more on either side of the point, and a header.
         MysqlType::Decimal { precision, .. } => u64::from(*precision) / 2 + 8,
         // Of the fixed-width types interval is the widest; bit(64) has a length beside its bits.

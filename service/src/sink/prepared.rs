@@ -81,5 +81,6 @@ fn takes(inferred: &Type, target: TargetType) -> bool {
         TargetType::TimestampTz { .. } => *inferred == Type::TIMESTAMPTZ,
         TargetType::Interval { .. } => *inferred == Type::INTERVAL,
         TargetType::Jsonb => *inferred == Type::JSONB,
+        TargetType::RealArray => *inferred == Type::FLOAT4_ARRAY,
     }
 }

@@ -98,6 +98,9 @@ fn same(column: &Column, n: usize) -> Result<String, Halt> {
         TargetType::Real => format!("float4send({name}) IS NOT DISTINCT FROM float4send(${n})"),
         TargetType::DoublePrecision => format!("float8send({name}) IS NOT DISTINCT FROM float8send(${n})"),
         TargetType::Jsonb => format!("jsonb_send({name}) IS NOT DISTINCT FROM jsonb_send(${n})"),
+        TargetType::RealArray => {
+            format!("array_send({name}) IS NOT DISTINCT FROM array_send(${n}::real[])")
+        }
         TargetType::Varchar { .. } | TargetType::Text => {
             format!("{name} COLLATE \"C\" IS NOT DISTINCT FROM ${n}")
         }

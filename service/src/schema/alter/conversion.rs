@@ -135,15 +135,14 @@ fn charset_and_length(mysql: &MysqlType) -> Option<(&str, u64)> {
 
 /// Whether a character set has all characters of another.
 pub(super) fn includes(new: &str, old: &str) -> bool {
-    let size = |name: &str| {
-        Some(match Charset::from_name(name)? {
-            Charset::Ascii => 0,
-            Charset::Latin1 => 1,
-            Charset::Utf8mb3 => 2,
-            Charset::Utf8mb4 => 3,
-        })
-    };
-    old == new || size(new).zip(size(old)).is_some_and(|(new, old)| new >= old)
+    let (Some(new), Some(old)) = (Charset::from_name(new), Charset::from_name(old)) else { return false };
+    match new {
+        _ if new == old => true,
+        Charset::Utf8mb4 | Charset::Utf16 | Charset::Utf16le | Charset::Utf32 => true,
+        Charset::Utf8mb3 | Charset::Ucs2 => old.max_utf8_bytes() <= 3,
+        Charset::Latin1 | Charset::Table(_) => old == Charset::Ascii && new.is_ascii_superset(),
+        Charset::Ascii => false,
+    }
 }
 
 fn labels_kept(labels: &[String], new: &MysqlType) -> bool {

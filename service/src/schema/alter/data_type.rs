@@ -49,8 +49,8 @@ pub(super) fn resolve(data_type: &DataType, table_charset: Option<&str>) -> Resu
         TypeName::Timestamp => MysqlType::Timestamp { digits: small(data_type.length, 0)? },
         TypeName::Year => MysqlType::Year,
         TypeName::Json => MysqlType::Json,
-        TypeName::Vector => MysqlType::Other { name: "vector".to_owned() },
-        TypeName::Spatial(name) => MysqlType::Other { name: name.to_owned() },
+        TypeName::Vector => MysqlType::Vector,
+        TypeName::Spatial => MysqlType::Geometry,
     })
 }
 

@@ -59,7 +59,8 @@ fn implicit(mysql: &MysqlType) -> Option<Fill> {
         MysqlType::Timestamp { .. } => Fill::Timestamp { seconds: 0, micros: 0 },
         MysqlType::Year => Fill::Year(0),
         MysqlType::Json => Fill::Json("null".to_owned()),
-        MysqlType::Other { .. } => return None,
+        // The server takes no implicit default for them.
+        MysqlType::Geometry | MysqlType::Vector | MysqlType::Other { .. } => return None,
     })
 }
 
@@ -185,7 +186,12 @@ fn constant(mysql: &MysqlType, literal: &Literal, facts: &StatementFacts) -> Opt
         MysqlType::DateTime { digits } => date_time(temporal(literal)?, *digits),
         MysqlType::Timestamp { digits } => timestamp(temporal(literal)?, *digits, facts),
         // Literals are no defaults of these.
-        MysqlType::Text { .. } | MysqlType::Blob | MysqlType::Json | MysqlType::Other { .. } => None,
+        MysqlType::Text { .. }
+        | MysqlType::Blob
+        | MysqlType::Json
+        | MysqlType::Geometry
+        | MysqlType::Vector
+        | MysqlType::Other { .. } => None,
     }
 }
 
@@ -266,7 +272,7 @@ fn encoded(text: &str, length: u32, charset: &str) -> Option<Fill> {
             let byte = |char: char| (0..=255).find(|byte| latin1_char(*byte) == char);
             text.chars().map(byte).collect::<Option<_>>()?
         }
-        _ if text.is_ascii() => text.as_bytes().to_vec(),
+        other if text.is_ascii() && other.is_ascii_superset() => text.as_bytes().to_vec(),
         _ => return None,
     };
     Some(Fill::Bytes(bytes))

@@ -93,8 +93,8 @@ pub enum TypeName {
     Year,
     Json,
     Vector,
-    /// GEOMETRY and its subtypes, by `DATA_TYPE`.
-    Spatial(&'static str),
+    /// GEOMETRY and its subtypes.
+    Spatial,
 }
 
 /// CHARACTER SET and COLLATE, by MySQL's names in lower case.

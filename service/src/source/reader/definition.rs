@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row};
 
-use super::{field, quote_table};
+use super::{field, labels, quote_table};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
-use crate::schema::types::{ColumnFacts, TypeContext, parse_column, target_type};
+use crate::schema::types::{ColumnFacts, TypeContext, hides_labels, parse_column, target_type};
 use crate::schema::{Column, TableModel, TableName};
 use crate::source::connect::failure;
 
@@ -55,6 +55,8 @@ struct Described {
     precision: Option<u64>,
     scale: Option<u64>,
     digits: Option<u64>,
+    /// As stored, where the type's text does not tell them.
+    labels: Option<Vec<Vec<u8>>>,
 }
 
 /// The models of all tables that the filter includes, in order of name. TINYINT(1) columns are
@@ -130,9 +132,15 @@ impl Schema {
         engine: String,
         collation: Option<String>,
     ) -> Result<TableFacts, Failure> {
-        let columns = self.columns.remove(&name.table).ok_or_else(|| {
+        let mut columns = self.columns.remove(&name.table).ok_or_else(|| {
             Failure::retry(Side::Source, "the source's tables changed while their definitions were read")
         })?;
+        for column in &mut columns {
+            if let Some(count) = hides_labels(&column.facts()) {
+                let is_set = column.data_type == "set";
+                column.labels = Some(labels::stored(conn, &name, &column.name, count, is_set).await?);
+            }
+        }
         let primary = self.primary_keys.remove(&name.table);
         let key_is_primary = primary.is_some();
         let key = match primary {
@@ -189,12 +197,13 @@ fn described(row: &mut Row) -> Result<Described, Failure> {
         precision: field(row, 8)?,
         scale: field(row, 9)?,
         digits: field(row, 10)?,
+        labels: None,
     })
 }
 
 impl Described {
-    fn column(&self, table: &TableName) -> Result<Column, Halt> {
-        let facts = ColumnFacts {
+    fn facts(&self) -> ColumnFacts<'_> {
+        ColumnFacts {
             data_type: &self.data_type,
             column_type: &self.column_type,
             character_set_name: self.charset.as_deref(),
@@ -202,8 +211,12 @@ impl Described {
             numeric_precision: self.precision,
             numeric_scale: self.scale,
             datetime_precision: self.digits,
-        };
-        let mysql = parse_column(&facts, table, &self.name)?;
+            labels: self.labels.as_deref(),
+        }
+    }
+
+    fn column(&self, table: &TableName) -> Result<Column, Halt> {
+        let mysql = parse_column(&self.facts(), table, &self.name)?;
         let auto_increment = self.extra.contains("auto_increment");
         let context = TypeContext { table, column: &self.name, only_zero_one: false, auto_increment };
         let target = target_type(&mysql, context)?;

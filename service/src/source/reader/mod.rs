@@ -4,6 +4,7 @@ mod cell;
 pub mod chunk;
 mod definition;
 mod key;
+mod labels;
 
 use mysql_async::Conn;
 use mysql_async::prelude::{FromValue, Queryable};
