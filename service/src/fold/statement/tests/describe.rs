@@ -81,7 +81,6 @@ fn column(column: &ColumnDefinition) -> String {
 
 fn data_type(data_type: &DataType) -> String {
     let mut text = match data_type.name {
-        TypeName::Spatial => "spatial".to_owned(),
         name => format!("{name:?}").to_lowercase(),
     };
     match (data_type.length, data_type.scale) {
