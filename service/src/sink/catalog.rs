@@ -189,13 +189,26 @@ async fn clear(tx: &mut FencedTransaction<'_>, state: &TableState) -> Result<(),
     let model = &state.model;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     let Some(found) = read_table(client, &model.name).await? else { return Ok(()) };
-    if check_target(model, &found).is_empty() {
-        empty(client, &model.name).await.map(drop)
-    } else if state.ownership == Ownership::Created {
-        drop_table(client, &model.name).await.map(drop)
-    } else {
-        Ok(())
+    let fits = check_target(model, &found).is_empty();
+    // The labels of an enum are in a CHECK, and may have changed.
+    let keeps = fits && !has_checks(client, &model.name).await?;
+    match state.ownership {
+        Ownership::Created if !keeps => drop_table(client, &model.name).await.map(drop),
+        _ if fits => empty(client, &model.name).await.map(drop),
+        _ => Ok(()),
     }
+}
+
+const HAS_CHECKS: &str = "\
+    SELECT EXISTS (SELECT FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid \
+        JOIN pg_namespace n ON n.oid = c.relnamespace \
+        WHERE n.nspname = $1::text AND c.relname = $2::text AND k.contype = 'c')";
+
+async fn has_checks(client: &Client, name: &TableName) -> Result<bool, Failure> {
+    let doing = "reading the target's catalog";
+    let (schema, table) = render::target_name(name)?;
+    let row = client.query_one(HAS_CHECKS, &[&schema, &table]).await.map_err(while_doing(doing))?;
+    row.try_get(0).map_err(while_doing(doing))
 }
 
 /// Foreign keys of other tables that reference this one: TRUNCATE refuses it then, even while

@@ -310,6 +310,10 @@ async fn move_tables(client: &Client, actions: &[Action], done: &mut Done) -> Re
             let between =
                 TableName { database: from.database.clone(), table: format!("tidegate_moving_{number}") };
             run(client, doing, from, render::move_table(from, &between)?, done).await?;
+            if from.database != to.database {
+                let renames = clear_names(client, &between, &to.database).await?;
+                run(client, doing, from, renames, done).await?;
+            }
             second.push((*from, between, *to));
         } else {
             run(client, doing, from, render::move_table(from, to)?, done).await?;
@@ -319,6 +323,35 @@ async fn move_tables(client: &Client, actions: &[Action], done: &mut Done) -> Re
         run(client, doing, from, render::move_table(&between, to)?, done).await?;
     }
     Ok(())
+}
+
+/// Indexes and sequences of a table whose names are taken in a schema: they move with it.
+const READ_TAKEN_NAMES: &str = "\
+    SELECT o.oid, o.relname::text, o.relkind = 'S' \
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+        JOIN pg_class o ON o.oid IN ( \
+            SELECT indexrelid FROM pg_index WHERE indrelid = c.oid \
+            UNION ALL SELECT d.objid FROM pg_depend d WHERE d.refobjid = c.oid AND d.refobjsubid > 0 \
+                AND d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')) \
+    WHERE n.nspname = $1::text AND c.relname = $2::text AND EXISTS ( \
+        SELECT FROM pg_class t JOIN pg_namespace s ON s.oid = t.relnamespace \
+        WHERE s.nspname = $3::text AND t.relname = o.relname) \
+    ORDER BY o.oid";
+
+/// Statements that give them names that are free anywhere.
+async fn clear_names(client: &Client, table: &TableName, schema: &str) -> Result<Vec<String>, Failure> {
+    let doing = "renaming a table";
+    let rows = client.query(READ_TAKEN_NAMES, &[&table.database, &table.table, &schema]).await;
+    let mut statements = Vec::new();
+    for row in rows.map_err(while_doing(doing))? {
+        let oid: u32 = row.try_get(0).map_err(while_doing(doing))?;
+        let relation: String = row.try_get(1).map_err(while_doing(doing))?;
+        let is_sequence: bool = row.try_get(2).map_err(while_doing(doing))?;
+        let kind = if is_sequence { "SEQUENCE" } else { "INDEX" };
+        let name = render::qualified(&TableName { database: table.database.clone(), table: relation })?;
+        statements.push(format!("ALTER {kind} {name} RENAME TO \"tidegate_{oid}\""));
+    }
+    Ok(statements)
 }
 
 async fn run(

@@ -1,5 +1,7 @@
 //! What a schema change makes of the recorded states.
 
+use std::collections::BTreeMap;
+
 use super::{Action, Known};
 use crate::gtid::GtidSet;
 use crate::halt::{Halt, Reason};
@@ -33,6 +35,8 @@ impl Outcome {
         created: impl Fn(&TableName) -> Option<(TableModel, Ownership)>,
     ) -> Result<Self, Halt> {
         let mut outcome = Self::default();
+        // Under the names from before the change: a list of moves uses a name for two tables.
+        let mut altered_states: BTreeMap<&TableName, TableState> = BTreeMap::new();
         let state = |name: &TableName| {
             let missing = || Halt::new(Reason::Internal, "a schema change of a table that is not on record");
             known.state(name).cloned().ok_or_else(missing)
@@ -50,7 +54,7 @@ impl Outcome {
                 Action::Move { from, to } => {
                     outcome.removed.push(from.clone());
                     outcome.removed.push(to.clone());
-                    let altered = outcome.take(from);
+                    let altered = altered_states.remove(from);
                     outcome.saved.push(moved(altered.map_or_else(|| state(from), Ok)?, to)?);
                 }
                 Action::Create(name) => outcome.saved.push(match created(name) {
@@ -58,7 +62,8 @@ impl Outcome {
                     None => TableState::unknown(name.clone(), TablePhase::Detached)?,
                 }),
                 Action::Alter { table, altered } => {
-                    outcome.saved.push(TableState { model: altered.model.clone(), ..state(table)? });
+                    let state = TableState { model: altered.model.clone(), ..state(table)? };
+                    altered_states.insert(table, state);
                 }
                 Action::Copy { table, .. } => {
                     let kept = outcome
@@ -69,6 +74,7 @@ impl Outcome {
                 Action::Empty(_) | Action::Note(_) => {}
             }
         }
+        outcome.saved.extend(altered_states.into_values());
         Ok(outcome)
     }
 

@@ -222,3 +222,17 @@ fn a_renamed_table_keeps_its_rows_and_a_copy_keeps_its_owner() {
     let dropped = known.decide(DdlKind::DropDatabase, Content::DropDatabase { if_exists: false }, &[]);
     assert_eq!(dropped.iter().map(shown).collect::<Vec<_>>(), ["drop a", "drop b"]);
 }
+
+#[test]
+fn each_table_of_a_swap_keeps_its_own_state() {
+    let mut known = Tables::default().streaming("a").streaming("b");
+    for (table, rows) in [("a", 1), ("b", 2)] {
+        known.0.get_mut(&name(table)).unwrap().rows_copied = rows;
+    }
+    let pairs = vec![(name("a"), name("t")), (name("b"), name("a")), (name("t"), name("b"))];
+    let actions = known.decide(DdlKind::RenameTable, Content::Rename(pairs), &[]);
+    let mut saved = Outcome::of(&actions, &known, |_| None).unwrap().saved;
+    saved.sort_by_key(|state| state.rows_copied);
+    let names: Vec<_> = saved.iter().map(|state| state.name().table.as_str()).collect();
+    assert_eq!(names, ["b", "a"]);
+}
