@@ -2,6 +2,7 @@
 //! between, and with all of it waiting for a pipeline that was stopped. Whole tables are compared,
 //! after writes that follow the change.
 
+mod alter;
 mod mirror;
 mod online;
 mod policy;
