@@ -10,6 +10,8 @@ use super::reader::Reader;
 /// A statement logged as text: BEGIN, COMMIT, DDL, administration, DML in statement format.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct QueryEvent {
+    /// The session that ran the statement, as its server counts them.
+    pub thread_id: u32,
     /// The session's default database, utf8mb3; empty if there is none.
     pub default_db: Bytes,
     /// The text, in the character set of `client_charset`.
@@ -55,7 +57,8 @@ impl fmt::Debug for QueryEvent {
 /// Server source `statement_events.h`, `Query_event`.
 pub(super) fn parse(body: &Bytes) -> Result<QueryEvent, DecodeError> {
     let mut reader = Reader::new("QUERY", body);
-    reader.take(8)?; // thread id, execution time
+    let thread_id = reader.u32()?;
+    reader.take(4)?; // execution time
     let database_length = reader.u8()?;
     let error_code = reader.u16()?;
     let status_length = reader.u16()?;
@@ -66,7 +69,7 @@ pub(super) fn parse(body: &Bytes) -> Result<QueryEvent, DecodeError> {
         return Err(error);
     }
     let statement = body.slice_ref(reader.rest());
-    let mut query = QueryEvent { default_db, statement, error_code, ..QueryEvent::default() };
+    let mut query = QueryEvent { thread_id, default_db, statement, error_code, ..QueryEvent::default() };
     read_status(&mut query, body, status)?;
     Ok(query)
 }

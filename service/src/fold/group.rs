@@ -1,11 +1,11 @@
 //! One open group: the grammar from its GTID to its terminator.
 
 use super::buffer::Buffer;
-use super::maps::{MapCache, Mapped, StatementMaps};
+use super::maps::{Mapped, StatementMaps};
 use super::statement::{self, Context, Ddl, Statement, XaVerb};
 use super::unit::RowsChange;
 use super::xa::{Verdict, XidDigest};
-use super::{Extent, FoldPolicy, XaPolicy};
+use super::{Extent, FoldPolicy, Known, XaPolicy};
 use crate::binlog::event::{
     Event, GtidEvent, PayloadEvent, QueryEvent, RawEvent, RowsEvent, TableMapEvent, XaPrepare, type_name,
 };
@@ -91,26 +91,21 @@ impl Group {
     }
 
     /// Takes an event from the stream.
-    pub(super) fn event(&mut self, raw: &RawEvent, maps: &mut MapCache) -> Result<Option<Ended>, Halt> {
+    pub(super) fn event(&mut self, raw: &RawEvent, known: &mut Known) -> Result<Option<Ended>, Halt> {
         self.extent.advance(&raw.header)?;
         match parse(raw)? {
             Event::Heartbeat => Ok(None),
-            Event::TransactionPayload(payload) => self.payload(&payload, maps).map(Some),
-            event => self.file_event(event, raw, maps),
+            Event::TransactionPayload(payload) => self.payload(&payload, known).map(Some),
+            event => self.file_event(event, raw, known),
         }
     }
 
     /// Takes an event of the group proper, from the stream or out of a payload.
-    fn file_event(
-        &mut self,
-        event: Event,
-        raw: &RawEvent,
-        maps: &mut MapCache,
-    ) -> Result<Option<Ended>, Halt> {
+    fn file_event(&mut self, event: Event, raw: &RawEvent, known: &mut Known) -> Result<Option<Ended>, Halt> {
         match event {
-            Event::TableMap(event) => self.table_map(&event, maps),
+            Event::TableMap(event) => self.table_map(&event, known),
             Event::Rows(event) => self.rows(event, raw.body.len()),
-            Event::Query(event) => return self.query(&event, raw.header.timestamp, maps.filter()),
+            Event::Query(event) => return self.query(&event, raw.header.timestamp, known),
             Event::Xid(_) => return self.xid().map(Some),
             Event::XaPrepare(event) => return self.xa_prepare(&event).map(Some),
             Event::PartialUpdateRows(head) => self.partial_update(head.table_id, head.flags),
@@ -140,7 +135,7 @@ impl Group {
     }
 
     /// A payload is the rest of its group: it ends with the terminator.
-    fn payload(&mut self, event: &PayloadEvent, maps: &mut MapCache) -> Result<Ended, Halt> {
+    fn payload(&mut self, event: &PayloadEvent, known: &mut Known) -> Result<Ended, Halt> {
         if self.phase != Phase::Head {
             return Err(shape("a payload inside a transaction"));
         }
@@ -153,7 +148,7 @@ impl Group {
                     "events follow the payload's terminator",
                 ));
             }
-            ended = self.file_event(parse(&inner)?, &inner, maps)?;
+            ended = self.file_event(parse(&inner)?, &inner, known)?;
         }
         ended.ok_or_else(|| Halt::new(Reason::CompressedPayloadInvalid, "the payload has no terminator"))
     }
@@ -178,10 +173,10 @@ impl Group {
         }
     }
 
-    fn table_map(&mut self, event: &TableMapEvent, maps: &mut MapCache) -> Result<(), Halt> {
+    fn table_map(&mut self, event: &TableMapEvent, known: &mut Known) -> Result<(), Halt> {
         self.item("Table_map")?;
         self.statement_is_over()?;
-        self.statement.announce(event.table_id, maps.resolve(event)?)
+        self.statement.announce(event.table_id, known.maps.resolve(event)?)
     }
 
     fn rows(&mut self, event: RowsEvent, held: usize) -> Result<(), Halt> {
@@ -264,13 +259,18 @@ impl Group {
     }
 
     /// `seconds` is the header's time.
-    fn query(&mut self, event: &QueryEvent, seconds: u32, filter: &Filter) -> Result<Option<Ended>, Halt> {
+    fn query(&mut self, event: &QueryEvent, seconds: u32, known: &mut Known) -> Result<Option<Ended>, Halt> {
         let statement = classify(event)?;
         match (self.phase, statement) {
-            (Phase::Head, Statement::Ddl(ddl)) => self.ddl(ddl, event, seconds, filter).map(Some),
+            (Phase::Head, Statement::Ddl(ddl)) => self.ddl(ddl, event, seconds, known).map(Some),
+            (Phase::Head, Statement::TemporaryTable(change)) => {
+                self.may_hold_statements()?;
+                known.temporary.note(event.thread_id, change)?;
+                Ok(Some(Ended::Committed))
+            }
             (Phase::Head, statement) => self.first_statement(&statement, event),
             (Phase::Transaction | Phase::CreateTable | Phase::Xa, statement) => {
-                self.inner_statement(statement, event, filter)
+                self.inner_statement(statement, event, known.maps.filter())
             }
             (Phase::XaEnded, statement) => {
                 Err(refusal(&statement, "a statement between XA END and the prepare"))
@@ -288,10 +288,6 @@ impl Group {
             }
             Statement::Xa(XaVerb::Commit) => return self.resolve(event, Verdict::Commit).map(Some),
             Statement::Xa(XaVerb::Rollback) => return self.resolve(event, Verdict::Rollback).map(Some),
-            Statement::TemporaryTable => {
-                self.may_hold_statements()?;
-                return Ok(Some(Ended::Committed));
-            }
             Statement::Commit => return Err(no_transaction("COMMIT")),
             other => return Err(refusal(other, "a statement that begins no transaction")),
         }
@@ -306,9 +302,12 @@ impl Group {
         }
     }
 
-    fn ddl(&self, ddl: Ddl, event: &QueryEvent, seconds: u32, filter: &Filter) -> Result<Ended, Halt> {
+    fn ddl(&self, ddl: Ddl, event: &QueryEvent, seconds: u32, known: &mut Known) -> Result<Ended, Halt> {
         self.may_hold_statements()?;
-        let Some(table) = replicated(&ddl, filter) else { return Ok(Ended::Committed) };
+        if known.temporary.hides(event.thread_id, &ddl) {
+            return Ok(Ended::Committed);
+        }
+        let Some(table) = replicated(&ddl, known.maps.filter()) else { return Ok(Ended::Committed) };
         if event.error_code != 0 {
             let detail = format!("{} failed halfway with error {}", ddl.kind.name(), event.error_code);
             return Err(on(Halt::new(Reason::DdlUnsupported, detail), &table));
@@ -342,7 +341,9 @@ impl Group {
                 self.statement_is_over()?;
                 self.enter(Phase::XaEnded);
             }
-            (_, Statement::TemporaryTable) => return Err(statement_format("the DDL of a temporary table")),
+            (_, Statement::TemporaryTable(_)) => {
+                return Err(statement_format("the DDL of a temporary table"));
+            }
             (_, other) => return Err(refusal(&other, "a statement that no transaction may hold")),
         }
         Ok(None)

@@ -24,6 +24,7 @@ mod group;
 mod lexer;
 mod maps;
 pub mod statement;
+mod temporary;
 pub mod unit;
 pub mod xa;
 
@@ -36,6 +37,7 @@ use std::sync::Arc;
 use crate::binlog::event::{Event, EventHeader, GtidEvent, RawEvent, event_type, type_name};
 use crate::fold::group::{Ended, Group};
 use crate::fold::maps::MapCache;
+use crate::fold::temporary::TemporaryTables;
 use crate::fold::unit::{Fingerprint, Prepared, SchemaChange, Transaction, Unit};
 use crate::fold::xa::{Pool, PoolBounds, XidDigest};
 use crate::gtid::{Gtid, GtidSet};
@@ -90,9 +92,16 @@ pub struct Fold {
     policy: FoldPolicy,
     position: GtidSet,
     overlap: Option<Overlap>,
-    maps: MapCache,
+    known: Known,
     pool: Pool,
     state: State,
+}
+
+/// What outlives a group.
+#[derive(Debug)]
+struct Known {
+    maps: MapCache,
+    temporary: TemporaryTables,
 }
 
 #[derive(Debug)]
@@ -123,8 +132,9 @@ impl Fold {
     #[must_use]
     pub fn new(start: GtidSet, overlap: Option<Overlap>, policy: FoldPolicy) -> Self {
         let maps = MapCache::new(Arc::clone(&policy.filter));
+        let known = Known { maps, temporary: TemporaryTables::default() };
         let pool = Pool::new(policy.xa.bounds(), BTreeSet::new());
-        Self { policy, position: start, overlap, maps, pool, state: State::Idle }
+        Self { policy, position: start, overlap, known, pool, state: State::Idle }
     }
 
     /// Tells of XA transactions that were prepared before the stream begins, or may have been: they
@@ -185,7 +195,7 @@ impl Fold {
                 })
             }
             State::Open(mut group) => {
-                let ended = group.event(raw, &mut self.maps).map_err(|halt| halt.at_gtid(group.gtid()))?;
+                let ended = group.event(raw, &mut self.known).map_err(|halt| halt.at_gtid(group.gtid()))?;
                 match ended {
                     None => Ok((State::Open(group), Step::Continue)),
                     Some(ended) => Ok((State::Idle, Step::Unit(self.release(*group, ended)?))),
@@ -198,8 +208,13 @@ impl Fold {
     fn between_groups(&mut self, raw: &RawEvent) -> Result<(State, Step), Halt> {
         let state = match Event::parse(raw).map_err(|error| raw.malformed(&error))? {
             Event::Gtid(head) => self.open(head, &raw.header)?,
-            Event::FormatDescription(_)
-            | Event::Rotate(_)
+            Event::FormatDescription(description) => {
+                if description.created != 0 {
+                    self.known.temporary.forget();
+                }
+                State::Idle
+            }
+            Event::Rotate(_)
             | Event::PreviousGtids(_)
             | Event::Stop
             | Event::Heartbeat

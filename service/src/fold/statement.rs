@@ -33,9 +33,16 @@ pub enum Statement {
     Dml,
     /// CREATE TABLE … START TRANSACTION: the head of a CREATE TABLE … SELECT, whose rows follow.
     CreateTableWithRows(Ddl),
-    /// CREATE, ALTER, DROP, TRUNCATE of a temporary table: no base table is concerned.
-    TemporaryTable,
+    /// CREATE or DROP of temporary tables: no base table is concerned.
+    TemporaryTable(Temporary),
     Ddl(Ddl),
+}
+
+/// What a session does to its own temporary tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Temporary {
+    Create(TableName),
+    Drop(Vec<TableName>),
 }
 
 /// The XA statements that are logged as text; PREPARE has an event type of its own.
@@ -329,7 +336,8 @@ impl<'a> Parser<'a> {
             self.expect("NOT")?;
             self.expect("EXISTS")?;
         }
-        let mut ddl = Ddl::on_tables(DdlKind::CreateTable, vec![self.table()?]);
+        let created = self.table()?;
+        let mut ddl = Ddl::on_tables(DdlKind::CreateTable, vec![created.clone()]);
         let like = self.like()?;
         let (mut previous, mut starts_transaction) = (None, false);
         while let Some(token) = self.next()? {
@@ -350,7 +358,7 @@ impl<'a> Parser<'a> {
         let with_rows = starts_transaction;
         ddl.content = Content::CreateTable(CreateTable { if_not_exists, like, with_rows });
         Ok(match (temporary, starts_transaction) {
-            (true, _) => Statement::TemporaryTable,
+            (true, _) => Statement::TemporaryTable(Temporary::Create(created)),
             (false, true) => Statement::CreateTableWithRows(ddl),
             (false, false) => Statement::Ddl(ddl),
         })
@@ -423,7 +431,7 @@ impl<'a> Parser<'a> {
         loop {
             let word = self.some()?;
             if word.is("TABLE") || word.is("TABLES") {
-                return if temporary { Ok(Statement::TemporaryTable) } else { self.drop_table() };
+                return self.drop_table(temporary);
             } else if word.is("INDEX") {
                 return self.drop_index();
             } else if word.is("DATABASE") || word.is("SCHEMA") {
@@ -438,7 +446,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn drop_table(&mut self) -> Parsed<Statement> {
+    fn drop_table(&mut self, temporary: bool) -> Parsed<Statement> {
         let if_exists = self.accept("IF")?;
         if if_exists {
             self.expect("EXISTS")?;
@@ -451,6 +459,9 @@ impl<'a> Parser<'a> {
             self.accept("CASCADE")?;
         }
         self.end()?;
+        if temporary {
+            return Ok(Statement::TemporaryTable(Temporary::Drop(tables)));
+        }
         let content = Content::DropTable { if_exists };
         Ok(Statement::Ddl(Ddl { content, ..Ddl::on_tables(DdlKind::DropTable, tables) }))
     }

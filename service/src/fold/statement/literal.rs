@@ -135,9 +135,13 @@ impl<'a> Parser<'a> {
             Some(Charset::Latin1) => {
                 Literal::Text(bytes.iter().map(|byte| charset::latin1_char(*byte)).collect())
             }
-            Some(Charset::Ascii) if !bytes.is_ascii() => Literal::Opaque,
-            Some(_) => String::from_utf8(bytes).map_or(Literal::Opaque, Literal::Text),
-            None => Literal::Opaque,
+            Some(Charset::Utf8mb4 | Charset::Utf8mb3) => {
+                String::from_utf8(bytes).map_or(Literal::Opaque, Literal::Text)
+            }
+            Some(other) if other.is_ascii_superset() && bytes.is_ascii() => {
+                String::from_utf8(bytes).map_or(Literal::Opaque, Literal::Text)
+            }
+            Some(_) | None => Literal::Opaque,
         })
     }
 

@@ -112,6 +112,13 @@ pub(super) fn query(text: &str) -> Part {
     query_with_error(text, 0)
 }
 
+/// From a session of its own.
+pub(super) fn query_of(thread_id: u32, text: &str) -> Part {
+    let mut part = query(text);
+    part.body[..4].copy_from_slice(&thread_id.to_le_bytes());
+    part
+}
+
 pub(super) fn query_with_error(text: &str, error_code: u16) -> Part {
     let mut body = vec![0; 8];
     body.push(3);
@@ -241,8 +248,14 @@ pub(super) fn rotate() -> Part {
 }
 
 pub(super) fn format_description() -> Part {
+    format_description_of(0)
+}
+
+/// `created` is other than 0 for a server that has been started.
+pub(super) fn format_description_of(created: u32) -> Part {
     let mut body = 4u16.to_le_bytes().to_vec();
-    body.extend([0; 54]);
+    body.extend([0; 50]);
+    body.extend(created.to_le_bytes());
     body.push(HEADER_LENGTH as u8);
     body.extend([0; 40]);
     body.push(1);

@@ -190,7 +190,7 @@ fn the_pool_is_bounded_and_never_evicts() {
     assert_eq!(track([full, resolve(4, "COMMIT", 2), prepare(5, 4, 1)].concat()).2, None);
     let wide = |gno: u64| {
         let mut parts = vec![xa("START", gno as u8), table_map(1, "t")];
-        parts.extend((0..450).map(|_| write_rows(1, 0, 7)));
+        parts.extend((0..700).map(|_| write_rows(1, 0, 7)));
         parts.extend([write_rows(1, STMT_END, 7), xa("END", gno as u8), xa_prepare_of(gno as u8, false)]);
         group(gno, ROWS_ONLY, &parts)
     };

@@ -269,10 +269,8 @@ fn a_default_that_is_not_plain_is_not_guessed() {
         "int auto_increment unique",
         "serial",
         "int as (1) virtual",
-        "point",
         "varchar(70000)",
         "varchar(20000) charset utf8mb4",
-        "varchar(9) charset koi8r",
     ] {
         assert!(added(text, &facts()).is_none(), "{text}");
     }
