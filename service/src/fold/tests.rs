@@ -540,10 +540,16 @@ fn savepoints_and_view_changes_change_nothing() {
 // CREATE TABLE … SELECT.
 
 #[test]
-fn create_table_select_is_refused_where_it_matters() {
+fn create_table_select_is_a_change_of_its_table() {
     let create = "CREATE TABLE `t` (\n  `id` int\n) START TRANSACTION";
-    let halt = refuses(STATEMENTS, &[begin(), query(create), xid()], Reason::DdlUnsupported);
-    assert_eq!(halt.table.as_deref(), Some("app.t"));
+    let rows_of = |table| [table_map(1, table), write_rows(1, STMT_END, 1)];
+    for rows in [Vec::new(), rows_of("t").to_vec()] {
+        let parts = [&[begin(), query(create)][..], &rows, &[xid()]].concat();
+        let Unit::SchemaChange(change) = commits(STATEMENTS, &parts) else { panic!("not a schema change") };
+        assert_eq!(change.statement.kind, DdlKind::CreateTable);
+    }
+    let parts = [&[begin(), query(create)][..], &rows_of("u"), &[xid()]].concat();
+    refuses(STATEMENTS, &parts, Reason::UnsupportedTransactionShape);
     let other = query("CREATE TABLE `skipped` (\n  `id` int\n) START TRANSACTION");
     let rows = [table_map(1, "skipped"), write_rows(1, STMT_END, 1)];
     let parts = [&[begin(), other.clone()][..], &rows, &[xid()]].concat();

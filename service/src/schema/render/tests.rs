@@ -106,7 +106,7 @@ fn reserved_schemas_are_refused() {
     assert_eq!(create_schema("Pg\"x").unwrap(), "CREATE SCHEMA IF NOT EXISTS \"Pg\"\"x\"");
     let name = TableName { database: "app".to_owned(), table: "pg_t".to_owned() };
     assert_eq!(target_name(&name).unwrap(), ("app", "pg_t"));
-    assert_eq!(drop_table(&name).unwrap(), "DROP TABLE \"app\".\"pg_t\"");
+    assert_eq!(drop_table(&name).unwrap(), "DROP TABLE IF EXISTS \"app\".\"pg_t\"");
     assert_eq!(truncate_table(&name).unwrap(), "TRUNCATE TABLE ONLY \"app\".\"pg_t\"");
 }
 
