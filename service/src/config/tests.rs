@@ -315,11 +315,17 @@ fn every_key_makes_a_difference() {
             "log.level" => "debug".to_owned(),
             "fold.xa" => "refuse".to_owned(),
             "retry.initial_backoff" => "20ms".to_owned(),
+            "ddl.policy" => "resync".to_owned(),
+            "ddl.ignore" => "drop_table app.t".to_owned(),
             path if path.ends_with("_env") => "OTHER".to_owned(),
             _ => another(key.kind, &path),
         };
         let mut environment = Environment::from([("OTHER", "0123456789abcdef")]);
         environment.0.insert(key.variable().into(), value.into());
+        if key.path == "ddl.ignore" {
+            let policy = keys::find("ddl.policy").expect("declared");
+            environment.0.insert(policy.variable().into(), "ignore-listed".into());
+        }
         let pair = ["tls_cert_file", "tls_key_file"];
         if pair.contains(&key.name()) {
             let other = pair.iter().find(|name| **name != key.name()).expect("the other");

@@ -5,6 +5,33 @@ use super::super::lexer::{Token, Unlexable};
 use super::parser::{Parsed, Parser};
 use crate::schema::ddl::{ColumnDefinition, Generated, InlineKey, Position};
 
+/// First words of attributes.
+const ATTRIBUTES: &[&str] = &[
+    "NOT",
+    "NULL",
+    "DEFAULT",
+    "ON",
+    "AUTO_INCREMENT",
+    "SERIAL",
+    "PRIMARY",
+    "KEY",
+    "UNIQUE",
+    "COMMENT",
+    "COLLATE",
+    "COLUMN_FORMAT",
+    "STORAGE",
+    "SRID",
+    "CONSTRAINT",
+    "CHECK",
+    "ENGINE_ATTRIBUTE",
+    "SECONDARY_ENGINE_ATTRIBUTE",
+    "VISIBLE",
+    "INVISIBLE",
+    "GENERATED",
+    "AS",
+    "REFERENCES",
+];
+
 impl Parser<'_> {
     /// What follows a column's name, up to its position.
     pub(super) fn column_definition(&mut self, name: String) -> Parsed<ColumnDefinition> {
@@ -29,31 +56,6 @@ impl Parser<'_> {
 
     /// One attribute; `false` if none follows.
     fn column_attribute(&mut self, column: &mut ColumnDefinition) -> Parsed<bool> {
-        const ATTRIBUTES: &[&str] = &[
-            "NOT",
-            "NULL",
-            "DEFAULT",
-            "ON",
-            "AUTO_INCREMENT",
-            "SERIAL",
-            "PRIMARY",
-            "KEY",
-            "UNIQUE",
-            "COMMENT",
-            "COLLATE",
-            "COLUMN_FORMAT",
-            "STORAGE",
-            "SRID",
-            "CONSTRAINT",
-            "CHECK",
-            "ENGINE_ATTRIBUTE",
-            "SECONDARY_ENGINE_ATTRIBUTE",
-            "VISIBLE",
-            "INVISIBLE",
-            "GENERATED",
-            "AS",
-            "REFERENCES",
-        ];
         let Some(attribute) = self.accept_any(ATTRIBUTES)? else { return Ok(false) };
         match attribute {
             "NOT" if self.accept("SECONDARY")? => {}

@@ -308,7 +308,7 @@ async fn move_tables(client: &Client, actions: &[Action], done: &mut Done) -> Re
         let taken = moves.iter().any(|(other, _)| other == to) || from.database != to.database;
         if taken {
             let between =
-                TableName { database: from.database.clone(), table: format!("tidegate_moving_{number}") };
+                TableName { database: from.database.clone(), table: format!("tidegate-moving-{number}") };
             run(client, doing, from, render::move_table(from, &between)?, done).await?;
             if from.database != to.database {
                 let renames = clear_names(client, &between, &to.database).await?;
@@ -349,7 +349,7 @@ async fn clear_names(client: &Client, table: &TableName, schema: &str) -> Result
         let is_sequence: bool = row.try_get(2).map_err(while_doing(doing))?;
         let kind = if is_sequence { "SEQUENCE" } else { "INDEX" };
         let name = render::qualified(&TableName { database: table.database.clone(), table: relation })?;
-        statements.push(format!("ALTER {kind} {name} RENAME TO \"tidegate_{oid}\""));
+        statements.push(format!("ALTER {kind} {name} RENAME TO \"tidegate-{oid}\""));
     }
     Ok(statements)
 }
