@@ -11,6 +11,7 @@
 //! typed in the wrong place may be a secret.
 
 mod keys;
+mod policies;
 mod reference;
 mod secret;
 mod sections;
@@ -28,7 +29,10 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::schema::policy::Policies;
 
 pub use reference::{commented_file, markdown};
 pub use secret::Secret;
@@ -169,6 +173,7 @@ pub struct Config {
     pub source: SourceConfig,
     pub target: TargetConfig,
     pub tables: TablesConfig,
+    pub policies: Arc<Policies>,
     pub snapshot: SnapshotConfig,
     pub fold: FoldConfig,
     pub apply: ApplyConfig,

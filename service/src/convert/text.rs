@@ -36,6 +36,72 @@ fn write_other(charset: Charset, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), 
     }
 }
 
+/// What stands in for a character that can't be stored.
+const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
+
+/// What a text may have replaced in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Replaced {
+    pub(super) nul: bool,
+    pub(super) invalid: bool,
+}
+
+/// Appends text with U+FFFD for each NUL and for each stretch of bytes that is no character, as
+/// the Unicode Standard's "maximal subpart" practice has it.
+///
+/// # Errors
+/// For what may not be replaced, and where the text is then longer than `length` characters.
+pub(super) fn write_replaced(
+    charset: Charset,
+    bytes: &[u8],
+    replaced: Replaced,
+    length: Option<usize>,
+    out: &mut Vec<u8>,
+) -> Result<(), ConvertError> {
+    let (mut text, has_invalid) = lossy(charset, bytes);
+    if has_invalid && !replaced.invalid {
+        return Err(ConvertError::InvalidBytes);
+    }
+    if text.contains('\0') {
+        if !replaced.nul {
+            return Err(ConvertError::NulCharacter);
+        }
+        text = text.replace('\0', REPLACEMENT.encode_utf8(&mut [0; 4]));
+    }
+    if length.is_some_and(|length| text.chars().count() > length) {
+        return Err(ConvertError::OutOfRange);
+    }
+    field::put_bytes(text.as_bytes(), out)
+}
+
+/// The text with what is no character replaced, and whether anything was.
+fn lossy(charset: Charset, bytes: &[u8]) -> (String, bool) {
+    let mut invalid = false;
+    let mut replace = || {
+        invalid = true;
+        REPLACEMENT
+    };
+    let text = match charset {
+        Charset::Latin1 => bytes.iter().map(|&byte| latin1_char(byte)).collect(),
+        Charset::Ascii => {
+            bytes.iter().map(|&byte| if byte < 0x80 { char::from(byte) } else { replace() }).collect()
+        }
+        Charset::Utf8mb3 | Charset::Utf8mb4 => {
+            let mut text = String::with_capacity(bytes.len());
+            for chunk in bytes.utf8_chunks() {
+                let valid = chunk.valid().chars();
+                let fits = |c: char| charset == Charset::Utf8mb4 || c <= '\u{ffff}';
+                text.extend(valid.map(|c| if fits(c) { c } else { replace() }));
+                if !chunk.invalid().is_empty() {
+                    text.push(replace());
+                }
+            }
+            text
+        }
+    };
+    (text, invalid)
+}
+
 /// Whether all bytes are ASCII other than NUL: eight at a time, and without a branch per byte.
 #[inline]
 fn is_plain_ascii(bytes: &[u8]) -> bool {

@@ -1,5 +1,7 @@
 //! One attempt: take over, check, copy what is not copied, stream.
 
+use std::sync::Arc;
+
 use mysql_async::Conn;
 
 use super::{Context, continuity, stream};
@@ -9,13 +11,14 @@ use crate::preflight::Finding;
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
 use crate::sink::apply::Applier;
+use crate::sink::conversions::Conversion;
 use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
 use crate::snapshot;
 use crate::source::dump::Dump;
 use crate::source::{self, reader};
-use crate::status::{State, StatusHandle};
+use crate::status::{ConversionReport, State, StatusHandle};
 
 /// What a cycle achieved, for the retry budgets.
 #[derive(Debug, Default)]
@@ -50,6 +53,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let identity = source::connect::identity(&mut conn).await?;
     detach_excluded(context, &mut writer).await?;
     publish_tables(&context.status, &writer.load_tables().await?);
+    context.status.conversions(writer.load_conversions().await?.iter().map(ConversionReport::from));
     copy(context, &mut writer, progress).await?;
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
@@ -64,7 +68,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
         max_buffer_bytes: config.fold.max_buffer_bytes,
     };
     let fold = Fold::new(resume.processed, resume.overlap, policy);
-    let applier = Applier::new(writer, states, context.filter.clone())?;
+    let applier = Applier::new(writer, states, context.filter.clone(), Arc::clone(&config.policies))?;
     Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
 }
 
@@ -73,6 +77,9 @@ async fn preflight(context: &Context, conn: &mut Conn) -> Result<(), Failure> {
     let config = &context.config;
     let findings = source::preflight::check(conn, &config.source, &context.filter).await?;
     refuse(Reason::SourcePreflight, &findings)?;
+    if config.policies.names_columns() {
+        config.policies.check(&reader::tables(conn, &context.filter).await?)?;
+    }
     let findings = sink::preflight::check(&config.target, &config.name, &[]).await?;
     refuse(Reason::TargetPreflight, &findings)?;
     Ok(())
@@ -142,5 +149,13 @@ impl snapshot::Observer for StatusHandle {
 
     fn rows_copied(&self, table: &TableName, rows: u64) {
         Self::rows_copied(self, table, rows);
+    }
+
+    fn converted(&self, conversions: &[Conversion]) {
+        Self::converted(self, conversions.iter().map(ConversionReport::from));
+    }
+
+    fn conversions_forgotten(&self, table: &TableName) {
+        Self::conversions_forgotten(self, table);
     }
 }

@@ -25,7 +25,7 @@ use crate::sink::{self, writer::Writer};
 use crate::status::{State, StatusHandle};
 use budget::Budget;
 
-pub use check::check;
+pub use check::{check, check_data};
 
 /// How long recording a halt in the target may take: the halt stands without it.
 const RECORD_HALT_PATIENCE: Duration = Duration::from_secs(15);

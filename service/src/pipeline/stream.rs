@@ -19,7 +19,7 @@ use crate::schema::phase::TablePhase;
 use crate::sink::apply::{self, Applier};
 use crate::source::dump::Dump;
 use crate::source::reader;
-use crate::status::{Applied, State, StatusHandle};
+use crate::status::{Applied, ConversionReport, State, StatusHandle};
 use crate::telemetry::metrics::{self, Received};
 
 /// A batch holds no more than this many transactions, however small: bounds the time that one
@@ -197,6 +197,8 @@ impl Apply<'_> {
             last_commit_micros: applied.commit_micros,
             oldest_pending_micros: self.receiver.oldest_commit_micros(),
         });
+        let conversions = applied.conversions.iter().map(ConversionReport::from);
+        self.context.status.converted(conversions);
         if applied.tables_changed() {
             cycle::publish_tables(&self.context.status, self.applier.tables());
         }

@@ -4,6 +4,7 @@ pub mod charset;
 pub mod diff;
 pub mod filter;
 pub mod phase;
+pub mod policy;
 pub mod render;
 pub mod types;
 
@@ -107,6 +108,9 @@ pub struct Column {
     /// The target's type, chosen once at creation and kept with the model.
     pub target: TargetType,
     pub nullable: bool,
+    /// NOT NULL on the source, and no longer on the target: a policy stores NULL in it.
+    #[serde(default)]
+    pub not_null_dropped: bool,
     pub auto_increment: bool,
     /// VIRTUAL or STORED generated: present in row images, stored on the target as a plain column.
     pub generated: bool,

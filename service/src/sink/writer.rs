@@ -2,7 +2,8 @@
 
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
-use super::checkpoint::{self, Batch, Checkpoint, ChunkDone, Position, Progress, commit};
+use super::checkpoint::{self, Batch, Checkpoint, ChunkDone, ColumnChanges, Position, Progress, commit};
+use super::conversions::{self, Conversion};
 use super::error::{control_schema_invalid, while_doing};
 use super::migrate::{self, LOCK_POLL, lock_key, try_lock};
 use super::session::{Fence, Session};
@@ -98,6 +99,11 @@ impl Writer {
         table_state::load(self.client(), self.fence.pipeline()).await
     }
 
+    /// The ledger of converted values.
+    pub async fn load_conversions(&self) -> Result<Vec<Conversion>, Failure> {
+        conversions::load(self.client(), self.fence.pipeline()).await
+    }
+
     /// The chunks of a table's copy that are done, in chunk order.
     pub async fn done_chunks(&self, table: &TableName) -> Result<Vec<ChunkDone>, Failure> {
         let doing = "reading the chunks done";
@@ -162,7 +168,8 @@ impl Writer {
     /// A batch that moves to `position` and nothing else.
     pub(super) fn batch<'a>(&self, position: &'a Position) -> Batch<'a> {
         let clears_halt = self.open_halt.as_ref().is_some_and(|halt| halt.is_past(position));
-        Batch { seq: self.checkpoint.seq, position, streaming: &[], tables: &[], changes: &[], clears_halt }
+        let (seq, columns) = (self.checkpoint.seq, ColumnChanges::default());
+        Batch { seq, position, streaming: &[], tables: &[], changes: &[], columns, clears_halt }
     }
 
     /// A batch built by [`Writer::batch`] has been committed.

@@ -106,7 +106,7 @@ async fn streaming(config: &TargetConfig, models: &[TableModel]) -> Result<Appli
 async fn applier(writer: Writer) -> Result<Applier> {
     let tables = writer.load_tables().await?;
     let filter = Filter::new(&["*.*".to_owned()], &["*.excluded".to_owned()])?;
-    Ok(Applier::new(writer, tables, Arc::new(filter))?)
+    Ok(Applier::new(writer, tables, Arc::new(filter), Arc::default())?)
 }
 
 async fn resume(config: &TargetConfig) -> Result<Applier> {
