@@ -73,10 +73,10 @@ fn render_data(found: &[Found]) -> String {
             Outcome::Smallint => "stored as they are: the column becomes smallint instead of boolean",
             Outcome::Stored => "stored as they are: a foreign key on the target would refuse them",
         };
-        write!(text, "DATA    {table}: {column}\n  {kind}: {}; {outcome}\n", counted(*rows, "row"))
+        writeln!(text, "DATA    {table}: {column}\n  {kind}: {}; {outcome}", counted(*rows, "row"))
             .unwrap_or_default();
         if let Some(config) = config {
-            write!(text, "  config:  {}\n", config.replace('\n', "\n           ")).unwrap_or_default();
+            writeln!(text, "  config:  {}", config.replace('\n', "\n           ")).unwrap_or_default();
         }
         text.push('\n');
     }

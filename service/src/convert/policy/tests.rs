@@ -227,6 +227,9 @@ fn all(policy: Policy) -> Policies {
     kinds.fold(Policies::default(), |all, kind| all.with(kind, policy))
 }
 
+/// Writes one field and counts its policy's use.
+type Write<'a> = &'a dyn Fn(&mut Vec<u8>, &mut Uses) -> Result<(), Obstacle>;
+
 /// What the stream makes of an image, and what the copy makes of the cell that is in it.
 fn both_paths(
     model: &TableModel,
@@ -235,7 +238,7 @@ fn both_paths(
     policy: Policy,
 ) -> [Result<(Vec<u8>, Uses), Obstacle>; 2] {
     let (map, policies) = (map(encoding), all(policy));
-    let run = |write: &dyn Fn(&mut Vec<u8>, &mut Uses) -> Result<(), Obstacle>| {
+    let run = |write: Write<'_>| {
         let (mut out, mut uses) = (Vec::new(), Uses::default());
         write(&mut out, &mut uses).map(|()| (out, uses))
     };
