@@ -9,7 +9,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use tidegate::binlog::event::{ChecksumAlgorithm, Envelope, Event, RawEvent};
 use tidegate::binlog::row_image::RowReader;
 use tidegate::binlog::table_map::{Encoding, MapColumn, TableMap};
-use tidegate::convert::RowEncoder;
+use tidegate::convert::{RowEncoder, Uses};
+use tidegate::schema::policy::Policies;
 use tidegate::schema::{Column, MysqlType, TableModel, TableName, TargetType, diff};
 
 /// Rows of an 8 KiB event (`binlog_row_event_max_size`).
@@ -26,6 +27,7 @@ fn columns() -> Vec<(Column, Encoding)> {
             mysql,
             target,
             nullable,
+            not_null_dropped: false,
             auto_increment: false,
             generated: false,
         };
@@ -168,9 +170,9 @@ fn decode(criterion: &mut Criterion) {
         .collect();
     let bytes: usize = images.iter().map(Vec::len).sum();
     let events: Vec<Bytes> = images.iter().map(|images| event(images, columns)).collect();
-    let encoder = RowEncoder::new(&model, &map).expect("every type is converted");
+    let encoder = RowEncoder::new(&model, &map, &Policies::default()).expect("every type is converted");
     let reader = RowReader::new(&map);
-    let mut out = Vec::new();
+    let (mut out, mut uses) = (Vec::new(), Uses::default());
 
     let mut group = criterion.benchmark_group("rows");
     group.throughput(Throughput::Elements(EVENTS * ROWS_PER_EVENT));
@@ -192,7 +194,7 @@ fn decode(criterion: &mut Criterion) {
                 let mut rest = &images[..];
                 out.clear();
                 while !rest.is_empty() {
-                    encoder.encode(&mut rest, &mut out).expect("whole rows");
+                    encoder.encode(&mut rest, &mut out, &mut uses).expect("whole rows");
                 }
                 black_box(&out);
             }
@@ -206,7 +208,7 @@ fn decode(criterion: &mut Criterion) {
                 let mut rest = &images[..];
                 out.clear();
                 while !rest.is_empty() {
-                    encoder.encode(&mut rest, &mut out).expect("whole rows");
+                    encoder.encode(&mut rest, &mut out, &mut uses).expect("whole rows");
                 }
                 black_box(&out);
             }

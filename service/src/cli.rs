@@ -68,6 +68,12 @@ enum Command {
     Check {
         #[command(flatten)]
         config: ConfigArgument,
+        /// Also read every row of the replicated tables, and count what PostgreSQL can't hold
+        ///
+        /// Proposes the policies that let it pass. Ends with 4 when a run would halt. Shows counts,
+        /// never values.
+        #[arg(long)]
+        data: bool,
         /// Print the findings as JSON
         #[arg(long)]
         json: bool,
@@ -125,9 +131,9 @@ pub fn main() -> ExitCode {
 fn execute(command: &Command) -> Result<Exit, Exit> {
     match command {
         Command::Init { output } => Ok(init::init(output)),
-        Command::Check { config, json } => {
+        Command::Check { config, data, json } => {
             let config = config.load()?;
-            Ok(runtime()?.block_on(check::check(&config, Output::new(*json))))
+            Ok(runtime()?.block_on(check::check(&config, *data, Output::new(*json))))
         }
         Command::Run { config, exit_on_halt } => {
             let config = config.load()?;

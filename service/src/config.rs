@@ -12,6 +12,7 @@
 
 mod ddl;
 mod keys;
+mod policies;
 mod reference;
 mod secret;
 mod sections;
@@ -31,9 +32,11 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fold::XaPolicy;
+use crate::schema::policy::Policies;
 
 pub use reference::{commented_file, markdown};
 pub use secret::Secret;
@@ -175,6 +178,7 @@ pub struct Config {
     pub source: SourceConfig,
     pub target: TargetConfig,
     pub tables: TablesConfig,
+    pub policies: Arc<Policies>,
     pub snapshot: SnapshotConfig,
     pub fold: FoldConfig,
     pub apply: ApplyConfig,

@@ -104,9 +104,13 @@ reasons! {
     UnsupportedKey "unsupported_key"
         "A table's key can't be a key on the target: its entries are wider than PostgreSQL indexes, or different values would become the same. Give the table a narrower key or exclude it.",
     ValueOutOfRange "value_out_of_range"
-        "A value does not fit the target's column type. Mend the value on the source and copy the table again, or exclude the table.",
+        "A value does not fit the target's column type. Choose a policy for the column under [policies], mend the value on the source and copy the table again, or exclude the table.",
     ValueInvalid "value_invalid"
-        "A value can't be stored in PostgreSQL as it is (bytes invalid in the column's character set, a NUL character in text, or an impossible date). Mend the value on the source and copy the table again, or exclude the table.",
+        "A value can't be stored in PostgreSQL as it is (bytes invalid in the column's character set, a NUL character, or an impossible date). Choose a policy for the column under [policies], mend the value on the source and copy the table again, or exclude the table.",
+    ConversionOnKey "conversion_on_key"
+        "A value of a key column can't be stored as it is, and the column's policy could make two different keys the same. Mend the value on the source and copy the table again, choose a policy that keeps keys apart, or exclude the table.",
+    PolicyInvalid "policy_invalid"
+        "The configuration has a policy for a column that no replicated table has, or that can't hold such values. Correct the name under [policies], then restart.",
     KeylessRowNotFound "keyless_row_not_found"
         "A change to a table without a key did not match exactly one row on the target. Something else changed the target's table: copy the table again.",
     TargetConstraint "target_constraint"

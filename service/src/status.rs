@@ -23,7 +23,7 @@ use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
 use crate::telemetry::metrics;
 
-pub use report::{ErrorReport, ErrorSide, HaltReport, Report, State, TableReport, rfc3339};
+pub use report::{ConversionReport, ErrorReport, ErrorSide, HaltReport, Report, State, TableReport, rfc3339};
 
 /// The source is asked about once a second; an answer older than this says nothing about now.
 pub const OBSERVATION_AGE_MAX: Duration = Duration::from_secs(10);
@@ -60,6 +60,7 @@ struct Facts {
     /// The source's clock when our set was last seen to include the source's.
     caught_up_micros: Option<u64>,
     tables: BTreeMap<TableName, TableReport>,
+    conversions: Vec<ConversionReport>,
     last_error: Option<ErrorReport>,
     transactions_applied: u64,
     rows_applied: u64,
@@ -302,6 +303,29 @@ impl StatusHandle {
         }
     }
 
+    /// The ledger of converted values as it is stored.
+    pub fn conversions(&self, entries: impl Iterator<Item = ConversionReport>) {
+        self.facts().conversions = entries.collect();
+    }
+
+    /// What a commit added to the ledger.
+    pub fn converted(&self, entries: impl Iterator<Item = ConversionReport>) {
+        for entry in entries {
+            metrics::converted(&entry.table, &entry.column, entry.kind, entry.policy, entry.uses);
+            let mut facts = self.facts();
+            match facts.conversions.iter_mut().find(|known| known.is_entry_of(&entry)) {
+                Some(known) => known.add(entry),
+                None => facts.conversions.push(entry),
+            }
+        }
+    }
+
+    /// A table's copy begins anew: its entries of the ledger are gone.
+    pub fn conversions_forgotten(&self, table: &TableName) {
+        let name = format!("{}.{}", table.database, table.table);
+        self.facts().conversions.retain(|entry| entry.table != name);
+    }
+
     /// Watches a task that has to live as long as the process: unless it says that it has
     /// finished, its end, be it by a panic, makes `/health` answer 503.
     pub fn supervise(&self, task: &'static str) -> TaskGuard {
@@ -357,6 +381,7 @@ impl StatusHandle {
                 .as_ref()
                 .map(|(file, position)| format!("{file}:{position}")),
             tables: facts.tables.values().cloned().collect(),
+            conversions: facts.conversions.clone(),
         }
     }
 }

@@ -7,6 +7,7 @@ mod effect_once;
 mod halts;
 mod harness;
 mod history;
+mod policies;
 mod runbook;
 mod sink;
 mod snapshot;

@@ -48,9 +48,6 @@ pub(crate) const REFUSED_VALUES: &[Refusal] = &[
     Refusal { column: "TEXT CHARACTER SET latin1", value: "x'e900'", reason: "value_invalid" },
     Refusal { column: "JSON", value: r#"'{"a": "\\u0000"}'"#, reason: "value_invalid" },
     Refusal { column: "JSON", value: r#"'{"\\u0000": 1}'"#, reason: "value_invalid" },
-    Refusal { column: "DATE NOT NULL", value: "'0000-00-00'", reason: "value_invalid" },
-    Refusal { column: "DATETIME(6) NOT NULL", value: "'2024-00-00'", reason: "value_invalid" },
-    Refusal { column: "TIMESTAMP NOT NULL", value: "'0000-00-00'", reason: "value_invalid" },
     Refusal { column: "DATE", value: "'0000-01-01'", reason: "value_out_of_range" },
     Refusal { column: "DATETIME", value: "'0000-12-31 23:59:59'", reason: "value_out_of_range" },
 ];

@@ -11,7 +11,7 @@ use super::stored::Stored;
 use crate::config::Config;
 use crate::halt::Failure;
 use crate::sink;
-use crate::status::{HaltReport, Report, State, TableReport};
+use crate::status::{ConversionReport, HaltReport, Report, State, TableReport};
 
 pub(super) async fn status(config: &Config, output: Output) -> Exit {
     match ask::report(&config.admin).await {
@@ -91,6 +91,7 @@ fn render(report: &Report) -> String {
     }
     lines.halt(report.halt.as_ref());
     lines.tables(&report.tables);
+    lines.conversions(&report.conversions);
     lines.0
 }
 
@@ -102,6 +103,7 @@ fn render_stored(stored: &Stored) -> String {
     lines.add("as of", stored.source_committed_at.as_deref().unwrap_or("no transaction yet"));
     lines.halt(stored.halt.as_ref());
     lines.tables(&stored.tables);
+    lines.conversions(&stored.conversions);
     lines.0
 }
 
@@ -126,6 +128,15 @@ impl Lines {
         }
         self.add("  since", &halt.since);
         self.add("  remedy", &halt.remedy);
+    }
+
+    fn conversions(&mut self, conversions: &[ConversionReport]) {
+        let mut label = "converted";
+        for entry in conversions {
+            let ConversionReport { table, column, kind, policy, uses, keys, .. } = entry;
+            let text = format!("{table}.{column}  {kind}: {policy}, {uses} values, {keys} rows hold one now");
+            self.add(std::mem::take(&mut label), &text);
+        }
     }
 
     fn tables(&mut self, tables: &[TableReport]) {
@@ -154,6 +165,8 @@ mod tests {
     use crate::schema::phase::TablePhase;
     use std::time::SystemTime;
 
+    use crate::schema::policy::{Policy, ValueKind};
+
     fn stored() -> Stored {
         let halt = Halt::new(Reason::DataGap, "binlogs are gone").on_table("app", "users");
         let table = |name: &str, state| TableReport {
@@ -170,7 +183,25 @@ mod tests {
             source_committed_at: None,
             halt: Some(HaltReport::new(&halt, SystemTime::UNIX_EPOCH)),
             tables: vec![table("users", TablePhase::Copying), table("o", TablePhase::Streaming)],
+            conversions: Vec::new(),
         }
+    }
+
+    #[test]
+    fn converted_values_are_listed_by_column() {
+        let entry = ConversionReport {
+            table: "app.users".into(),
+            column: "born".into(),
+            kind: ValueKind::ZeroDate,
+            policy: Policy::Null,
+            uses: 7,
+            keys: 5,
+            first_use: Some("copy".into()),
+            last_use: None,
+        };
+        let text = render_stored(&Stored { conversions: vec![entry], ..stored() });
+        let line = "converted   app.users.born  zero_date: null, 7 values, 5 rows hold one now\n";
+        assert!(text.ends_with(line), "{text}");
     }
 
     #[test]

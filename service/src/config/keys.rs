@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::schema::policy::ValueKind;
+
 /// What a key takes, with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -66,6 +68,10 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("source", "The MySQL server to read from."),
     ("target", "The PostgreSQL database to write to."),
     ("tables", "Which tables are replicated. Patterns are `database.table`; `*` stands for any characters."),
+    (
+        "policies",
+        "What becomes of values that PostgreSQL can't hold. A column can have policies of its own, in a table named after it: `[policies.\"database.table.column\"]`. `null` on a column that is NOT NULL takes that off the target's column with the first such value. Every use is counted in `tidegate.conversion` and shown by `/status`. On key columns only what keeps different keys different is done; anything else halts with `conversion_on_key`.",
+    ),
     ("snapshot", "The first copy of each table."),
     ("fold", "How the binlog is put together into transactions."),
     ("apply", "How transactions are written to the target."),
@@ -89,6 +95,11 @@ pub(super) const TLS_MODES: &[&str] = &["verify-full", "verify-ca", "encrypt-onl
 
 const fn key(path: &'static str, kind: Kind, default: Fallback, meaning: &'static str) -> Key {
     Key { path, kind, default, meaning }
+}
+
+/// A kind's policy, with the choices that the kind has.
+const fn policy(kind: ValueKind, path: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    key(path, Kind::Choice(kind.choices()), Value(default), meaning)
 }
 
 use self::Fallback::{Required, Unset, Value};
@@ -144,6 +155,23 @@ pub(super) const KEYS: &[Key] = &[
         "Tables to replicate."),
     key("tables.exclude", Kind::List, Value(""),
         "Tables to leave out of what `include` names."),
+
+    policy(ValueKind::ZeroDate, "policies.zero_date", "null",
+        "The date 0000-00-00. `replace`: `-infinity`, which sorts before every date."),
+    policy(ValueKind::PartialDate, "policies.partial_date", "null",
+        "Any other date with a month or day of zero, or a day that its month does not have. `replace`: the nearest day that exists, a zero becoming 1 and a day beyond its month's end the last one."),
+    policy(ValueKind::YearZero, "policies.year_zero", "refuse",
+        "A whole date of the year 0. `replace`: the same day of the year 1 BC."),
+    policy(ValueKind::BeyondBoolean, "policies.beyond_boolean", "widen",
+        "A value other than 0 and 1 in a tinyint(1) column that became boolean. `widen`: the target's column becomes smallint in the same transaction, and the value is stored as it is."),
+    policy(ValueKind::NulText, "policies.nul_text", "refuse",
+        "A NUL character in text. `replace`: U+FFFD in its place."),
+    policy(ValueKind::NulJson, "policies.nul_json", "refuse",
+        "A NUL character in a JSON document. `replace`: the escape `\\ufffd` in its place."),
+    policy(ValueKind::InvalidBytes, "policies.invalid_bytes", "refuse",
+        "Bytes that are not valid in the column's character set. `replace`: U+FFFD in their place."),
+    policy(ValueKind::OutOfRange, "policies.out_of_range", "refuse",
+        "A value that the target's type has no room for, such as one beyond 1 GiB."),
 
     key("snapshot.parallelism", Kind::Integer { min: 1, max: 64 }, Value("4"),
         "Connections that read a table at once, each with one that writes. Also the number of read views that a copy holds open on the source."),
@@ -223,6 +251,15 @@ mod tests {
         let mut sections: Vec<_> = KEYS.iter().map(Key::section).collect();
         sections.dedup();
         assert_eq!(sections, SECTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_kind_of_value_has_its_key_and_default() {
+        for kind in ValueKind::ALL {
+            let key = find(&format!("policies.{kind}")).expect("declared");
+            assert_eq!(key.kind, Kind::Choice(kind.choices()));
+            assert_eq!(kind.choices().first().map(|name| Value(name)), Some(key.default), "{kind}");
+        }
     }
 
     #[test]

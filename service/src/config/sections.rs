@@ -4,9 +4,11 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::ddl::Ignored;
+use super::policies;
 use super::secret::{self, Secret};
 use super::settings::Settings;
 use super::url::{self, Address, Syntax};
@@ -32,6 +34,7 @@ pub(super) fn config(mut settings: Settings<'_>) -> Result<Config, Problems> {
     let source = source(&mut settings);
     let target = target(&mut settings);
     let tables = tables(&mut settings);
+    let policies = policies::policies(&settings).map(Arc::new);
     let snapshot = snapshot(&mut settings);
     let fold = fold(&settings);
     let apply = apply(&settings);
@@ -48,6 +51,7 @@ pub(super) fn config(mut settings: Settings<'_>) -> Result<Config, Problems> {
             source: source?,
             target: target?,
             tables: tables?,
+            policies: policies?,
             snapshot: snapshot?,
             fold: fold?,
             apply: apply?,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use toml::Value as Toml;
 
 use super::keys::{self, Fallback, KEYS, Key, Kind, PREFIX, SECTIONS, SEPARATOR};
+use super::policies::{self, ColumnPolicy};
 use super::units;
 use super::{Environment, Problems};
 
@@ -27,6 +28,8 @@ enum Value {
 pub(super) struct Settings<'a> {
     pub(super) environment: &'a Environment,
     pub(super) problems: Problems,
+    /// Policies of single columns: their names are not in the table of keys.
+    pub(super) column_policies: Vec<ColumnPolicy>,
     values: BTreeMap<&'static str, Value>,
 }
 
@@ -48,7 +51,11 @@ impl<'a> Settings<'a> {
     /// Only where the text is no TOML. Other problems are collected.
     pub(super) fn collect(text: &str, environment: &'a Environment) -> Result<Self, Problems> {
         let file = parse_toml(text)?;
-        let mut settings = Self { environment, problems: Problems::default(), values: BTreeMap::new() };
+        let (problems, column_policies) = (Problems::default(), Vec::new());
+        let mut settings = Self { environment, problems, column_policies, values: BTreeMap::new() };
+        if let Some(Toml::Table(section)) = file.get(policies::SECTION) {
+            settings.column_policies = policies::of_columns(section, &mut settings.problems);
+        }
         settings.refuse_unknown_keys(&file);
         for key in KEYS {
             settings.take(key, &file);
@@ -132,7 +139,11 @@ impl<'a> Settings<'a> {
                 self.problems.add(*section, format!("is a section: write [{section}] and its keys below it"));
                 continue;
             };
-            for name in content.keys() {
+            for (name, value) in content {
+                // A single column's policies.
+                if *section == policies::SECTION && value.is_table() {
+                    continue;
+                }
                 let path = format!("{section}.{name}");
                 if keys::find(&path).is_none() {
                     let message = unknown(section, name);

@@ -1,9 +1,11 @@
 //! One column's conversion.
 
+use super::policy::Settlement;
 use super::{ConvertError, decimal, field, json, spatial, temporal, text, vector};
 use crate::binlog::cell::Cell;
 use crate::halt::{Halt, Reason};
 use crate::schema::charset::Charset;
+use crate::schema::policy::ColumnPolicies;
 use crate::schema::types::{TypeContext, target_type};
 use crate::schema::{Column, MysqlType, TableName, TargetType};
 
@@ -11,8 +13,8 @@ use crate::schema::{Column, MysqlType, TableName, TargetType};
 #[derive(Debug, Clone)]
 pub struct ColumnPlan {
     conversion: Conversion,
-    /// Whether NULL can stand in for a date that does not exist.
-    nullable: bool,
+    /// Kept out of the way of the conversion, which does not look at it.
+    settlement: Box<Settlement>,
     name: Box<str>,
 }
 
@@ -50,7 +52,12 @@ enum Conversion {
 impl ColumnPlan {
     /// # Errors
     /// As [`super::TablePlan::new`].
-    pub fn new(table: &TableName, column: &Column) -> Result<Self, Halt> {
+    pub fn new(
+        table: &TableName,
+        column: &Column,
+        policies: ColumnPolicies,
+        in_key: bool,
+    ) -> Result<Self, Halt> {
         let context = TypeContext {
             table,
             column: &column.name,
@@ -64,7 +71,12 @@ impl ColumnPlan {
             let detail = format!("column `{}` can't be {} on the target", column.name, column.target);
             Halt::new(Reason::Internal, detail).on_table(&table.database, &table.table)
         })?;
-        Ok(Self { conversion, nullable: column.nullable, name: column.name.as_str().into() })
+        let settlement = Box::new(Settlement::new(column, policies, in_key));
+        Ok(Self { conversion, settlement, name: column.name.as_str().into() })
+    }
+
+    pub(super) const fn settlement(&self) -> &Settlement {
+        &self.settlement
     }
 
     /// The same for a column of the key, where different values must stay different.
@@ -82,11 +94,10 @@ impl ColumnPlan {
         &self.name
     }
 
-    /// Appends the cell as a field. A date that does not exist becomes NULL where the column is
-    /// nullable.
+    /// Appends the cell as a field.
     ///
     /// # Errors
-    /// Where the value can't be stored exactly; `out` may then hold a part of the field.
+    /// Where the value can't be stored exactly; `out` is then as it was.
     #[inline]
     pub fn write(&self, cell: Cell<'_>, out: &mut Vec<u8>) -> Result<(), ConvertError> {
         match (&self.conversion, cell) {
@@ -103,13 +114,14 @@ impl ColumnPlan {
             }
             (Conversion::Timestamp(step), Cell::DateTime { date, hour, minute, second, micros }) => {
                 let value = temporal::timestamp(date, [hour, minute, second], micros, *step);
-                self.write_temporal(value.map(i64::to_be_bytes), out)
+                value.map(|micros| field::put(micros.to_be_bytes(), out))
             }
             (Conversion::TimestampTz(step), Cell::Timestamp { seconds, micros }) => {
-                self.write_temporal(temporal::timestamptz(seconds, micros, *step).map(i64::to_be_bytes), out)
+                let value = temporal::timestamptz(seconds, micros, *step);
+                value.map(|micros| field::put(micros.to_be_bytes(), out))
             }
             (Conversion::Date, Cell::Date(date)) => {
-                self.write_temporal(temporal::date(date).map(i32::to_be_bytes), out)
+                temporal::date(date).map(|days| field::put(days.to_be_bytes(), out))
             }
             (_, cell) => self.write_rare(cell, out),
         }
@@ -147,20 +159,6 @@ impl ColumnPlan {
             (Conversion::RealArray, Cell::Bytes(bytes)) => vector::write(bytes, out),
             _ => Err(ConvertError::UnexpectedKind),
         }
-    }
-
-    #[inline]
-    fn write_temporal<const N: usize>(
-        &self,
-        value: Result<[u8; N], ConvertError>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ConvertError> {
-        match value {
-            Ok(bytes) => field::put(bytes, out),
-            Err(ConvertError::ImpossibleDate) if self.nullable => field::put_null(out),
-            Err(error) => return Err(error),
-        }
-        Ok(())
     }
 }
 
@@ -221,7 +219,8 @@ fn boolean(cell: Cell<'_>) -> Result<bool, ConvertError> {
     match cell {
         Cell::Int(0) | Cell::Bit(0) => Ok(false),
         Cell::Int(1) | Cell::Bit(1) => Ok(true),
-        Cell::Int(_) | Cell::Bit(_) => Err(ConvertError::OutOfRange),
+        Cell::Int(_) => Err(ConvertError::BeyondBoolean),
+        Cell::Bit(_) => Err(ConvertError::Malformed),
         _ => Err(ConvertError::UnexpectedKind),
     }
 }

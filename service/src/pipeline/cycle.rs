@@ -1,6 +1,7 @@
 //! One attempt: take over, check, copy what is not copied, stream.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use mysql_async::Conn;
 
@@ -13,6 +14,7 @@ use crate::preflight::Finding;
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
 use crate::sink::apply::Applier;
+use crate::sink::conversions::Conversion;
 use crate::sink::table_state::{Ownership, TableState};
 use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
@@ -20,7 +22,7 @@ use crate::snapshot;
 use crate::source::capture::Waiting;
 use crate::source::dump::Dump;
 use crate::source::{self, reader, xa};
-use crate::status::{State, StatusHandle};
+use crate::status::{ConversionReport, State, StatusHandle};
 
 /// What a cycle achieved, for the retry budgets.
 #[derive(Debug, Default)]
@@ -55,6 +57,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let identity = source::connect::identity(&mut conn).await?;
     detach_excluded(context, &mut writer).await?;
     publish_tables(&context.status, &writer.load_tables().await?);
+    context.status.conversions(writer.load_conversions().await?.iter().map(ConversionReport::from));
     copy(context, &mut writer, &mut conn, progress).await?;
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
@@ -70,7 +73,8 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     };
     let startup = startup_xids(&mut conn, &mut writer).await?;
     let fold = Fold::new(resume.processed, resume.overlap, policy).with_startup_xids(startup);
-    let applier = Applier::new(writer, states, context.filter.clone(), config.ddl.clone())?;
+    let policies = Arc::clone(&config.policies);
+    let applier = Applier::new(writer, states, context.filter.clone(), config.ddl.clone(), policies)?;
     Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
 }
 
@@ -89,6 +93,9 @@ async fn preflight(context: &Context, conn: &mut Conn, writer: &Writer) -> Resul
     let config = &context.config;
     let findings = source::preflight::check(conn, &config.source, &context.filter, config.fold.xa).await?;
     refuse(Reason::SourcePreflight, &findings)?;
+    if config.policies.names_columns() {
+        config.policies.check(&reader::tables(conn, &context.filter).await?)?;
+    }
     let findings = sink::preflight::check_session(writer.client(), &config.name, &[]).await?;
     refuse(Reason::TargetPreflight, &findings)?;
     Ok(())
@@ -174,5 +181,13 @@ impl snapshot::Observer for StatusHandle {
 
     fn rows_copied(&self, table: &TableName, rows: u64) {
         Self::rows_copied(self, table, rows);
+    }
+
+    fn converted(&self, conversions: &[Conversion]) {
+        Self::converted(self, conversions.iter().map(ConversionReport::from));
+    }
+
+    fn conversions_forgotten(&self, table: &TableName) {
+        Self::conversions_forgotten(self, table);
     }
 }

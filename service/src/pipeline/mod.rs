@@ -26,7 +26,7 @@ use crate::status::{State, StatusHandle};
 use budget::Budget;
 use stream::End;
 
-pub use check::check;
+pub use check::{check, check_data};
 
 /// How long recording a halt in the target may take: the halt stands without it.
 const RECORD_HALT_PATIENCE: Duration = Duration::from_secs(15);

@@ -20,7 +20,7 @@ use crate::schema::phase::TablePhase;
 use crate::sink::apply::{self, Applier, Pause};
 use crate::source::dump::Dump;
 use crate::source::reader;
-use crate::status::{Applied, State, StatusHandle};
+use crate::status::{Applied, ConversionReport, State, StatusHandle};
 use crate::telemetry::metrics::{self, Received};
 
 /// A batch holds no more than this many transactions, however small: bounds the time that one
@@ -258,6 +258,8 @@ impl Apply<'_> {
         for name in &applied.removed {
             self.context.status.table_gone(name);
         }
+        let conversions = applied.conversions.iter().map(ConversionReport::from);
+        self.context.status.converted(conversions);
         if applied.tables_changed() {
             cycle::publish_tables(&self.context.status, self.applier.tables());
         }

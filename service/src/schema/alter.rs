@@ -232,6 +232,7 @@ impl Alteration<'_> {
             nullable,
             auto_increment: false,
             generated: false,
+            not_null_dropped: false,
         };
         let fill = default::fill(definition, &column.mysql, nullable, self.facts)?;
         let default = definition.default.clone();
@@ -316,6 +317,7 @@ impl Alteration<'_> {
             nullable,
             auto_increment: definition.auto_increment,
             generated: false,
+            not_null_dropped: old.not_null_dropped && !nullable,
         })
     }
 

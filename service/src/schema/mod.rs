@@ -6,6 +6,7 @@ pub mod ddl;
 pub mod diff;
 pub mod filter;
 pub mod phase;
+pub mod policy;
 pub mod render;
 pub mod types;
 
@@ -113,6 +114,9 @@ pub struct Column {
     /// The target's type, chosen once at creation and kept with the model.
     pub target: TargetType,
     pub nullable: bool,
+    /// NOT NULL on the source, and no longer on the target: a policy stores NULL in it.
+    #[serde(default)]
+    pub not_null_dropped: bool,
     pub auto_increment: bool,
     /// VIRTUAL or STORED generated: present in row images, stored on the target as a plain column.
     pub generated: bool,

@@ -10,19 +10,23 @@ use std::sync::Arc;
 mod ddl;
 
 use super::catalog;
-use super::checkpoint::{Batch, CommitError, Position, Progress as Written, commit};
+use super::checkpoint::{Batch, ColumnChanges, CommitError, Position, Progress as Committed, commit};
+use super::conversions::{Conversion, Ledger};
 use super::error::failure;
 use super::rows::{RowError, RowWriter};
 use super::table_state::TableState;
 use super::tables::{Table, Tables};
+use super::target_change;
 use super::transaction::{Cause, Expect, FencedTransaction, OpError, Origin};
 use super::writer::Writer;
 use crate::config::DdlConfig;
+use crate::convert::Obstacle;
 use crate::fold::unit::{RowsKind, Transaction, Unit};
 use crate::fold::xa::XidDigest;
 use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
+use crate::schema::policy::{Policies, TargetChange};
 use crate::schema::{TableModel, TableName};
 
 /// Applies units and advances the position with them.
@@ -53,6 +57,8 @@ pub struct Progress {
     pub changed: Vec<TableName>,
     /// Tables that are no longer replicated under these names.
     pub removed: Vec<TableName>,
+    /// What was added to the ledger of converted values.
+    pub conversions: Vec<Conversion>,
     /// Why it ended before the last unit, if it did.
     pub pause: Option<Pause>,
 }
@@ -76,11 +82,20 @@ impl Progress {
     }
 }
 
-/// Why a batch could not be applied, and from which unit on.
-struct Stop {
-    /// `None` when it is not a unit's: then nothing of the batch can be saved.
-    unit: Option<usize>,
-    failure: Failure,
+/// Why a batch could not be applied.
+enum Stop {
+    /// `unit` is `None` when it is not a unit's: then nothing of the batch can be saved.
+    Failed { unit: Option<usize>, failure: Failure },
+    /// A value needs its target column changed first.
+    Change(Needed),
+}
+
+/// A change of a table's column that a transaction's row needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Needed {
+    table: usize,
+    change: TargetChange,
+    gtid: Gtid,
 }
 
 impl Applier {
@@ -91,6 +106,7 @@ impl Applier {
         tables: Vec<TableState>,
         filter: Arc<Filter>,
         ddl: DdlConfig,
+        policies: Arc<Policies>,
     ) -> Result<Self, Halt> {
         let Some(position) = writer.checkpoint().position.clone() else {
             return Err(Halt::new(
@@ -98,7 +114,7 @@ impl Applier {
                 "the stream was started before the copy gave a position",
             ));
         };
-        let tables = Tables::new(tables);
+        let tables = Tables::new(tables, policies);
         Ok(Self { writer, tables, filter, ddl, position, announced: None, rows: RowWriter::default() })
     }
 
@@ -152,56 +168,82 @@ impl Applier {
     }
 
     /// Applies a run of transactions; on a unit's halt, the ones before it.
+    ///
+    /// An attempt that meets a value for which a column must be changed is rolled back, and the
+    /// next one begins with the change: nothing that the stream has in flight stands in its way.
+    /// Each attempt ends, or needs a change more, of which every column can have two.
     async fn apply_run(&mut self, units: &[Unit], progress: &mut Progress) -> Result<(), Failure> {
-        let mut units = units;
-        let mut halt = None;
+        let (mut units, mut halt) = (units, None);
+        let mut needed: Vec<Needed> = Vec::new();
         loop {
-            match self.apply_batch(units, progress).await {
+            match self.apply_batch(units, &needed, progress).await {
                 Ok(()) => return halt.map_or(Ok(()), Err),
-                Err(Stop { unit: Some(unit), failure: failure @ Failure::Halt(_) }) if unit > 0 => {
+                Err(Stop::Failed { unit: Some(unit), failure: failure @ Failure::Halt(_) }) if unit > 0 => {
                     // The earliest failure is the one to report: an attempt without the later
-                    // units can only fail before it.
+                    // units can only fail before it. What they needed is not theirs to change.
                     units = units.get(..unit).unwrap_or(units);
+                    needed.clear();
                     halt = Some(failure);
                 }
-                Err(stop) => return Err(stop.failure),
+                Err(Stop::Failed { failure, .. }) => return Err(failure),
+                Err(Stop::Change(more)) => {
+                    let same = |one: &Needed| (one.table, one.change) == (more.table, more.change);
+                    if needed.iter().any(same) {
+                        let detail = "a column was changed for a value that still does not fit";
+                        return Err(Halt::new(Reason::Internal, detail).at_gtid(&more.gtid).into());
+                    }
+                    needed.push(more);
+                }
             }
         }
     }
 
     /// One attempt at one Postgres transaction.
-    async fn apply_batch(&mut self, units: &[Unit], progress: &mut Progress) -> Result<(), Stop> {
+    async fn apply_batch(
+        &mut self,
+        units: &[Unit],
+        needed: &[Needed],
+        progress: &mut Progress,
+    ) -> Result<(), Stop> {
         let mut position = self.position.clone();
         units.iter().for_each(|unit| position.advance(unit));
         let resolved_xids = resolved_xids(units);
         let streaming = self.tables.converged(&position);
         let batch = self.writer.batch(&position);
+        let originals = self.tables.change(needed.iter().map(|one| (one.table, one.change)));
         let number = self.tables.begin_batch();
         let mut counts = HashMap::new();
         let result = async {
             let mut tx = self.writer.begin().await?;
+            let mut ledger = change_columns(&mut tx, &self.tables, needed).await?;
             for (index, unit) in units.iter().enumerate() {
                 if let Unit::Transaction(transaction) = unit {
                     let place = Place { unit: index, gtid: &transaction.gtid, batch: number };
-                    write_transaction(
-                        &mut tx,
-                        &mut self.tables,
-                        &mut self.rows,
-                        transaction,
-                        place,
-                        &mut counts,
-                    )
-                    .await?;
+                    let mut written =
+                        Written { rows: &mut self.rows, counts: &mut counts, ledger: &mut ledger };
+                    write_transaction(&mut tx, &mut self.tables, transaction, place, &mut written).await?;
                 }
             }
+            let conversions = ledger.entries(|table| self.tables.model(table));
+            let models = self.tables.changed(&originals);
             let confirmed = self.tables.confirmed();
-            let batch =
-                Batch { streaming: &streaming, tables: &confirmed, resolved_xids: &resolved_xids, ..batch };
-            commit(tx, &Written::Batch(&batch)).await.map_err(Interrupt::from)
+            let batch = Batch {
+                streaming: &streaming,
+                tables: &confirmed,
+                columns: ColumnChanges { models: &models, conversions: &conversions },
+                resolved_xids: &resolved_xids,
+                ..batch
+            };
+            commit(tx, &Committed::Batch(&batch)).await.map_err(Interrupt::from)?;
+            Ok(conversions)
         };
-        if let Err(interrupt) = result.await {
-            return Err(self.stop(interrupt, units));
-        }
+        let conversions = match result.await {
+            Ok(conversions) => conversions,
+            Err(interrupt) => {
+                self.tables.restore(originals);
+                return Err(self.stop(interrupt, units));
+            }
+        };
         self.tables.mark_confirmed();
         self.tables.mark_streaming(&streaming);
         for ((table, kind), rows) in counts {
@@ -209,6 +251,7 @@ impl Applier {
                 *progress.rows.entry((table.state.name().clone(), kind)).or_default() += rows;
             }
         }
+        progress.conversions.extend(conversions);
         self.committed(position, streaming, units.len(), progress);
         Ok(())
     }
@@ -242,17 +285,20 @@ impl Applier {
     /// Names the unit and table that an interrupt is about.
     fn stop(&self, interrupt: Interrupt, units: &[Unit]) -> Stop {
         match interrupt {
-            Interrupt::Unit { unit, failure } => Stop { unit: Some(unit), failure },
-            Interrupt::Other(failure) => Stop { unit: None, failure },
+            Interrupt::Unit { unit, failure } => Stop::Failed { unit: Some(unit), failure },
+            Interrupt::Other(failure) => Stop::Failed { unit: None, failure },
+            Interrupt::Change(needed) => Stop::Change(needed),
             Interrupt::Op(error) => match error.origin {
-                Origin::Control(_) => Stop { unit: None, failure: error.into_failure() },
-                Origin::Look { table } => Stop { unit: None, failure: self.look_failure(error, table) },
+                Origin::Control(_) => Stop::Failed { unit: None, failure: error.into_failure() },
+                Origin::Look { table } => {
+                    Stop::Failed { unit: None, failure: self.look_failure(error, table) }
+                }
                 Origin::Row { unit, table } => {
                     let (gtid, table) = (units.get(unit).map(Unit::gtid), self.tables.get(table));
                     let failure =
                         row_failure(&error, table.is_some_and(|table| table.state.model.key.is_empty()));
                     let failure = on_row(failure, gtid, table.map(|table| table.state.name()));
-                    Stop { unit: Some(unit), failure }
+                    Stop::Failed { unit: Some(unit), failure }
                 }
             },
         }
@@ -278,7 +324,31 @@ enum Interrupt {
     },
     /// Reported by the server, for the statement that says where it came from.
     Op(OpError),
+    Change(Needed),
     Other(Failure),
+}
+
+/// What writing the units of a batch goes through and adds up to.
+struct Written<'a> {
+    rows: &'a mut RowWriter,
+    counts: &'a mut HashMap<(usize, RowsKind), u64>,
+    ledger: &'a mut Ledger,
+}
+
+/// Begins a transaction with the changes that an earlier attempt has found to be needed.
+async fn change_columns(
+    tx: &mut FencedTransaction<'_>,
+    tables: &Tables,
+    needed: &[Needed],
+) -> Result<Ledger, Interrupt> {
+    let mut ledger = Ledger::default();
+    for Needed { table, change, gtid } in needed {
+        let Some(model) = tables.model(*table) else { continue };
+        let run = target_change::run(tx, model, *change).await;
+        let statement = run.map_err(|failure| Interrupt::Other(on_row(failure, Some(gtid), None)))?;
+        ledger.changed(*table, *change, &statement, Some(gtid));
+    }
+    Ok(ledger)
 }
 
 impl From<OpError> for Interrupt {
@@ -299,11 +369,14 @@ impl From<CommitError> for Interrupt {
 async fn write_transaction(
     tx: &mut FencedTransaction<'_>,
     tables: &mut Tables,
-    rows: &mut RowWriter,
     transaction: &Transaction,
     place: Place<'_>,
-    counts: &mut HashMap<(usize, RowsKind), u64>,
+    written: &mut Written<'_>,
 ) -> Result<(), Interrupt> {
+    let Written { rows, counts, ledger } = written;
+    // An earlier attempt may have been cut off between encoding and counting.
+    rows.stored.clear();
+    rows.removed.clear();
     for change in &transaction.changes {
         let found = tables.find(&change.map.database, &change.map.table);
         let interrupt = |failure| {
@@ -324,9 +397,16 @@ async fn write_transaction(
         let origin = Origin::Row { unit: place.unit, table: index };
         let written = rows.write(tx, &writing, change, origin).await;
         *counts.entry((index, change.kind)).or_default() += written.map_err(|error| match error {
-            RowError::Halt(halt) => interrupt(halt.into()),
+            RowError::Obstacle(Obstacle::Halt(halt)) => interrupt(halt.into()),
+            RowError::Obstacle(Obstacle::Change(change)) => {
+                Interrupt::Change(Needed { table: index, change, gtid: place.gtid.clone() })
+            }
             RowError::Op(error) => Interrupt::Op(error),
         })?;
+        if !(rows.stored.is_empty() && rows.removed.is_empty()) {
+            ledger.stored(index, &mut rows.stored, Some(place.gtid));
+            ledger.removed(index, &mut rows.removed);
+        }
         look_once(tx, table, index, place.batch).await?;
     }
     Ok(())

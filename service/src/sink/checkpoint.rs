@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 
 use tokio_postgres::{Client, Row};
 
+use super::conversions::{self, Conversion};
 use super::error::{control_schema_invalid, while_doing};
 use super::params::{Params, ParamsBuilder};
 use super::schema_change::AppliedChange;
 use super::table_state::{self, TableState, name_params};
+use super::target_change;
 use super::transaction::{Expect, FencedTransaction, OpError, Origin};
 use crate::fold::unit::{Fingerprint, Transaction, Unit};
 use crate::fold::xa::XidDigest;
 use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
-use crate::schema::TableName;
+use crate::schema::{TableModel, TableName};
 
 /// How far the pipeline is, durably.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -94,14 +96,23 @@ pub(super) struct Batch<'a> {
     pub(super) changes: &'a [AppliedChange],
     /// Known from before the stream and resolved by it.
     pub(super) resolved_xids: &'a [XidDigest],
+    pub(super) columns: ColumnChanges<'a>,
     /// The position is past the open halt.
     pub(super) clears_halt: bool,
+}
+
+/// What policies did with values of the transaction's rows.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ColumnChanges<'a> {
+    /// Models of tables of which a column was changed.
+    pub(super) models: &'a [TableModel],
+    pub(super) conversions: &'a [Conversion],
 }
 
 /// What a transaction makes true beside its rows: always part of the same commit.
 pub(super) enum Progress<'a> {
     Batch(&'a Batch<'a>),
-    Chunk(&'a ChunkDone),
+    Chunk(&'a ChunkDone, ColumnChanges<'a>),
     Tables {
         tables: &'a [TableState],
         clears_halt: bool,
@@ -210,14 +221,17 @@ async fn write(tx: &mut FencedTransaction<'_>, progress: &Progress<'_>) -> Resul
     let pipeline = tx.pipeline().to_owned();
     match progress {
         Progress::Batch(batch) => write_batch(tx, &pipeline, batch).await?,
-        Progress::Chunk(chunk) => write_chunk(tx, &pipeline, chunk).await?,
+        Progress::Chunk(chunk, columns) => {
+            write_columns(tx, &pipeline, *columns).await?;
+            write_chunk(tx, &pipeline, chunk).await?;
+        }
         Progress::Tables { tables, clears_halt } => {
             write_tables(tx, &pipeline, tables).await?;
             clear_halt(tx, &pipeline, *clears_halt).await?;
         }
         Progress::CopyRestart(table) => {
             write_tables(tx, &pipeline, std::slice::from_ref(*table)).await?;
-            for sql in [table_state::FORGET_CHUNKS, table_state::RESET_ROWS_COPIED] {
+            for sql in [table_state::FORGET_CHUNKS, table_state::RESET_ROWS_COPIED, conversions::FORGET] {
                 let params = name_params(&pipeline, table.name()).build();
                 send(tx, "restarting a copy", sql, params, Expect::Any).await?;
             }
@@ -275,6 +289,7 @@ async fn write_batch(
         let params = xid_params(pipeline, xid);
         send(tx, "forgetting a prepared XA transaction", REMOVE_STARTUP_XID, params, Expect::Any).await?;
     }
+    write_columns(tx, pipeline, batch.columns).await?;
     clear_halt(tx, pipeline, batch.clears_halt).await?;
     let params = advance_params(pipeline, batch.seq, batch.position)?;
     send(tx, "advancing the checkpoint", ADVANCE, params, Expect::Rows(1)).await?;
@@ -283,6 +298,22 @@ async fn write_batch(
 
 fn xid_params(pipeline: &str, xid: &XidDigest) -> Params {
     ParamsBuilder::default().text(pipeline).bytea(xid.as_bytes()).build()
+}
+
+async fn write_columns(
+    tx: &mut FencedTransaction<'_>,
+    pipeline: &str,
+    columns: ColumnChanges<'_>,
+) -> Result<(), CommitError> {
+    for model in columns.models {
+        let params = target_change::save_params(pipeline, model)?;
+        send(tx, "saving a table's model", target_change::SAVE_MODEL, params, Expect::Rows(1)).await?;
+    }
+    for entry in columns.conversions {
+        let params = conversions::record_params(pipeline, entry)?;
+        send(tx, "recording conversions", conversions::RECORD, params, Expect::Rows(1)).await?;
+    }
+    Ok(())
 }
 
 fn advance_params(pipeline: &str, seq: i64, position: &Position) -> Result<Params, Halt> {

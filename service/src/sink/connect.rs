@@ -31,7 +31,7 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
 
 /// Longest wait for a lock that another session holds on a target table: long enough for an
 /// ALTER TABLE or a short maintenance, short enough that the wait shows up as a named failure.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
+pub(super) const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Opens a session with the settings of an applying session.
 ///

@@ -6,9 +6,8 @@ use super::params::{Field, Fields, Params};
 use super::prepared::Prepared;
 use super::tables::Writing;
 use super::transaction::{Expect, FencedTransaction, OpError, Origin};
-use crate::convert::RowEncoder;
+use crate::convert::{Obstacle, RowEncoder, Uses};
 use crate::fold::unit::{RowsChange, RowsKind};
-use crate::halt::Halt;
 
 /// Bytes reserved at a time for parameters: many rows share one allocation.
 const ARENA_BYTES: usize = 256 << 10;
@@ -19,17 +18,21 @@ pub(super) struct RowWriter {
     before: Vec<u8>,
     after: Vec<u8>,
     arena: BytesMut,
+    /// Converted values in the rows written since it was emptied.
+    pub(super) stored: Uses,
+    /// Converted values in what those rows were before.
+    pub(super) removed: Uses,
 }
 
 /// A row can't be encoded, or a statement sent earlier failed.
 pub(super) enum RowError {
-    Halt(Halt),
+    Obstacle(Obstacle),
     Op(OpError),
 }
 
-impl From<Halt> for RowError {
-    fn from(halt: Halt) -> Self {
-        Self::Halt(halt)
+impl From<Obstacle> for RowError {
+    fn from(obstacle: Obstacle) -> Self {
+        Self::Obstacle(obstacle)
     }
 }
 
@@ -53,16 +56,16 @@ impl RowWriter {
         while !images.is_empty() {
             match change.kind {
                 RowsKind::Write => {
-                    encode(writing.encoder, &mut images, &mut self.after)?;
+                    encode(writing.encoder, &mut images, &mut self.after, &mut self.stored)?;
                     self.write_insert(tx, writing, origin).await?;
                 }
                 RowsKind::Update => {
-                    encode(writing.encoder, &mut images, &mut self.before)?;
-                    encode(writing.encoder, &mut images, &mut self.after)?;
+                    encode(writing.encoder, &mut images, &mut self.before, &mut self.removed)?;
+                    encode(writing.encoder, &mut images, &mut self.after, &mut self.stored)?;
                     self.write_update(tx, writing, origin).await?;
                 }
                 RowsKind::Delete => {
-                    encode(writing.encoder, &mut images, &mut self.before)?;
+                    encode(writing.encoder, &mut images, &mut self.before, &mut self.removed)?;
                     self.write_delete(tx, writing, origin).await?;
                 }
             }
@@ -146,9 +149,14 @@ impl RowWriter {
     }
 }
 
-fn encode(encoder: &RowEncoder, images: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Halt> {
+fn encode(
+    encoder: &RowEncoder,
+    images: &mut &[u8],
+    out: &mut Vec<u8>,
+    uses: &mut Uses,
+) -> Result<(), Obstacle> {
     out.clear();
-    encoder.encode(images, out)
+    encoder.encode(images, out, uses)
 }
 
 fn field(row: &[u8], columns: usize, index: usize) -> Option<Field<'_>> {

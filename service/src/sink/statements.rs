@@ -129,6 +129,7 @@ mod tests {
             mysql: MysqlType::Json,
             target,
             nullable: true,
+            not_null_dropped: false,
             auto_increment: false,
             generated: false,
         };

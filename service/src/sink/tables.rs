@@ -16,6 +16,7 @@ use crate::convert::RowEncoder;
 use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::phase::TablePhase;
+use crate::schema::policy::{Policies, TargetChange};
 use crate::schema::{TableModel, TableName, diff};
 
 /// Every table of the pipeline, by name.
@@ -24,10 +25,12 @@ pub(super) struct Tables {
     by_database: HashMap<String, HashMap<String, usize>>,
     /// Number of the batch in hand.
     batch: u64,
+    policies: Arc<Policies>,
 }
 
 pub(super) struct Table {
     pub(super) state: TableState,
+    policies: Arc<Policies>,
     shape: Option<Shape>,
     prepared: Option<Prepared>,
     /// What the target's table was when its statements were prepared.
@@ -50,9 +53,9 @@ pub(super) struct Writing<'a> {
 }
 
 impl Tables {
-    pub(super) fn new(states: Vec<TableState>) -> Self {
+    pub(super) fn new(states: Vec<TableState>, policies: Arc<Policies>) -> Self {
         let tables = Vec::with_capacity(states.len());
-        let mut tables = Self { tables, by_database: HashMap::new(), batch: 0 };
+        let mut tables = Self { tables, by_database: HashMap::new(), batch: 0, policies };
         for state in states {
             tables.add(state);
         }
@@ -63,7 +66,8 @@ impl Tables {
         let TableName { database, table } = state.name().clone();
         self.by_database.entry(database).or_default().insert(table, self.tables.len());
         let signature = String::new();
-        self.tables.push(Table { state, shape: None, prepared: None, signature, looked_in: 0 });
+        let policies = Arc::clone(&self.policies);
+        self.tables.push(Table { state, policies, shape: None, prepared: None, signature, looked_in: 0 });
     }
 
     /// Puts a state in the place of the one under its name, if any. What writing the table needs is
@@ -148,7 +152,60 @@ impl Known for Tables {
     }
 }
 
+impl Tables {
+    pub(super) fn model(&self, table: usize) -> Option<&TableModel> {
+        self.tables.get(table).map(|table| &table.state.model)
+    }
+
+    /// Makes the changes of policies in the models. Returns what the models were.
+    pub(super) fn change(
+        &mut self,
+        changes: impl Iterator<Item = (usize, TargetChange)>,
+    ) -> Vec<(usize, TableModel)> {
+        let mut originals: Vec<(usize, TableModel)> = Vec::new();
+        for (index, change) in changes {
+            let Some(table) = self.tables.get_mut(index) else { continue };
+            if originals.iter().all(|(known, _)| *known != index) {
+                originals.push((index, table.state.model.clone()));
+            }
+            table.change(change);
+        }
+        originals
+    }
+
+    /// The present models of the tables with these originals.
+    pub(super) fn changed(&self, originals: &[(usize, TableModel)]) -> Vec<TableModel> {
+        originals.iter().filter_map(|(index, _)| self.model(*index).cloned()).collect()
+    }
+
+    /// Takes back changes that were not committed.
+    pub(super) fn restore(&mut self, originals: Vec<(usize, TableModel)>) {
+        for (index, model) in originals {
+            if let Some(table) = self.tables.get_mut(index) {
+                table.restore(model);
+            }
+        }
+    }
+}
+
 impl Table {
+    /// Makes a policy's change in the model, from which all else is made anew.
+    fn change(&mut self, change: TargetChange) {
+        if change.make(&mut self.state.model) {
+            self.compile_anew();
+        }
+    }
+
+    fn restore(&mut self, model: TableModel) {
+        self.state.model = model;
+        self.compile_anew();
+    }
+
+    fn compile_anew(&mut self) {
+        self.shape = None;
+        self.prepared = None;
+    }
+
     /// Whether a change at this GTID is to be applied: it is not in the copied rows yet.
     ///
     /// # Errors
@@ -169,7 +226,7 @@ impl Table {
             return Ok(());
         }
         diff::check_map(&self.state.model, map)?;
-        let encoder = RowEncoder::new(&self.state.model, map)?;
+        let encoder = RowEncoder::new(&self.state.model, map, &self.policies)?;
         self.shape = Some(Shape { map: Arc::clone(map), encoder });
         Ok(())
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use tokio_postgres::{Client, IsolationLevel, Row, Transaction};
 
-use super::checkpoint::{self, Batch, Checkpoint, ChunkDone, Position, Progress, commit};
+use super::checkpoint::{self, Batch, Checkpoint, ChunkDone, ColumnChanges, Position, Progress, commit};
+use super::conversions::{self, Conversion};
 use super::error::{control_schema_invalid, while_doing};
 use super::migrate::{self, LOCK_POLL, lock_key, try_lock};
 use super::session::{Fence, Session};
@@ -103,6 +104,11 @@ impl Writer {
         table_state::load(self.client(), self.fence.pipeline()).await
     }
 
+    /// The ledger of converted values.
+    pub async fn load_conversions(&self) -> Result<Vec<Conversion>, Failure> {
+        conversions::load(self.client(), self.fence.pipeline()).await
+    }
+
     /// The chunks of a table's copy that are done, in chunk order.
     pub async fn done_chunks(&self, table: &TableName) -> Result<Vec<ChunkDone>, Failure> {
         let doing = "reading the chunks done";
@@ -192,6 +198,7 @@ impl Writer {
             removed: &[],
             tables: &[],
             changes: &[],
+            columns: ColumnChanges::default(),
             resolved_xids: &[],
             clears_halt,
         }

@@ -35,6 +35,7 @@ use crate::schema::phase::TablePhase;
 use crate::schema::{TableModel, TableName};
 use crate::sink::catalog;
 use crate::sink::checkpoint::Position;
+use crate::sink::conversions::Conversion;
 use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
 use crate::source::capture::Waiting;
@@ -52,6 +53,12 @@ pub trait Observer: Sync {
 
     /// A chunk of a table was committed, with this many rows.
     fn rows_copied(&self, table: &TableName, rows: u64);
+
+    /// A chunk's commit added this to the ledger of converted values.
+    fn converted(&self, conversions: &[Conversion]);
+
+    /// A table's copy begins anew: its entries of the ledger are gone.
+    fn conversions_forgotten(&self, table: &TableName);
 }
 
 /// What the copy of all tables works with.

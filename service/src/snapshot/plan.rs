@@ -187,13 +187,14 @@ impl Facts {
     }
 }
 
-/// Whether the source's definition is the recorded one. The target's types are not compared: they
-/// were chosen from the data once, and stay.
+/// Whether the source's definition is the recorded one. The target's types and nullability are not
+/// compared: the data decides on them.
 #[must_use]
 pub fn same_definition(recorded: &TableModel, present: &TableModel) -> bool {
     let mut present = present.clone();
     for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
         column.target = recorded.target;
+        column.not_null_dropped = recorded.not_null_dropped;
     }
     // What rows do not depend on, and older records do not have.
     present.default_charset.clone_from(&recorded.default_charset);

@@ -4,6 +4,8 @@
 //! Every attempt starts from what is stored, whether it follows a crash, a lost connection or a
 //! disturbance.
 
+use std::sync::Arc;
+
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
@@ -16,7 +18,7 @@ use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::phase::TablePhase;
 use crate::schema::types::{TypeContext, target_type};
 use crate::schema::{MysqlType, TableModel, TableName, TargetType};
-use crate::sink::copy::ChunkWriter;
+use crate::sink::copy::{ChunkWriter, Copied};
 use crate::sink::table_state::TableState;
 use crate::sink::{self, catalog};
 use crate::source::capture::{Terms, View, capture, open, settled_set};
@@ -229,6 +231,7 @@ async fn begin_anew(
     state.provisional = false;
     state.rows_estimated = reader::rows_estimated(&mut run.conn, state.name()).await?;
     catalog::begin_copy(run.writer, state).await?;
+    run.observer.conversions_forgotten(state.name());
     run.observer.table(state);
     Ok(())
 }
@@ -295,13 +298,18 @@ async fn copy_rows(
 ) -> Result<Ended, Failure> {
     let Begun { plan, writers } = begun;
     let chunk_rows = run.config.snapshot.chunk_rows;
-    let job = Job { model: state.model.clone(), plan, chunk_rows, views, writers, lock };
+    let policies = Arc::clone(&run.config.policies);
+    let job = Job { model: state.model.clone(), policies, plan, chunk_rows, views, writers, lock };
     let (observer, name) = (run.observer, state.model.name.clone());
-    let counted = |rows| {
-        state.rows_copied += rows;
-        observer.rows_copied(&name, rows);
+    let counted = |copied: Copied| {
+        state.rows_copied += copied.rows;
+        observer.rows_copied(&name, copied.rows);
+        observer.converted(&copied.conversions);
     };
-    copy::run(job, watch, counted).await
+    let (ended, model) = copy::run(job, watch, counted).await?;
+    // The chunks' commits hold what policies have changed of it.
+    state.model = model;
+    Ok(ended)
 }
 
 /// All rows are there: makes sure that they are those of one definition, and notes from which

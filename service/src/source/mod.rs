@@ -7,6 +7,7 @@
 
 pub mod capture;
 pub mod connect;
+pub mod data;
 pub mod dump;
 pub mod preflight;
 pub mod reader;

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::halt::{Halt, Side};
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
+use crate::schema::policy::{Policy, ValueKind};
+use crate::sink::conversions::Conversion;
 
 /// What the pipeline is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +83,53 @@ impl TableReport {
             rows_copied: 0,
             rows_estimated: None,
             waiting_for: None,
+        }
+    }
+}
+
+/// An entry of the ledger of converted values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConversionReport {
+    /// `database.table` of the source.
+    pub table: String,
+    pub column: String,
+    pub kind: ValueKind,
+    pub policy: Policy,
+    /// Values stored by the policy since the table's copy began; for `widen`, changes of the type.
+    pub uses: u64,
+    /// Rows that hold such a value now.
+    pub keys: i64,
+    /// `copy`, or the GTID of the transaction, of the first and the last use.
+    pub first_use: Option<String>,
+    pub last_use: Option<String>,
+}
+
+impl ConversionReport {
+    pub(super) fn is_entry_of(&self, other: &Self) -> bool {
+        (&self.table, &self.column, self.kind, self.policy)
+            == (&other.table, &other.column, other.kind, other.policy)
+    }
+
+    /// Adds what a commit added to the entry.
+    pub(super) fn add(&mut self, more: Self) {
+        self.uses = self.uses.saturating_add(more.uses);
+        self.keys = self.keys.saturating_add(more.keys);
+        self.first_use = self.first_use.take().or_else(|| more.first_use.clone());
+        self.last_use = more.last_use.or_else(|| self.last_use.take());
+    }
+}
+
+impl From<&Conversion> for ConversionReport {
+    fn from(entry: &Conversion) -> Self {
+        Self {
+            table: format!("{}.{}", entry.table.database, entry.table.table),
+            column: entry.column.clone(),
+            kind: entry.kind,
+            policy: entry.policy,
+            uses: entry.uses,
+            keys: entry.keys,
+            first_use: entry.first_use.clone(),
+            last_use: entry.last_use.clone(),
         }
     }
 }
@@ -173,6 +222,8 @@ pub struct Report {
     /// `file:position` of the source's binlog, for people only.
     pub stream_position: Option<String>,
     pub tables: Vec<TableReport>,
+    /// Values that PostgreSQL can't hold, by column and kind, as the ledger has them.
+    pub conversions: Vec<ConversionReport>,
 }
 
 /// A time as RFC 3339 in UTC with milliseconds. A clock before 1970 reads as 1970.

@@ -99,7 +99,7 @@ async fn applier(writer: Writer) -> Result<Applier> {
     let filter = Filter::new(&["*.*".to_owned()], &["*.excluded".to_owned()])?;
     let (lock_wait_timeout, lock_deadline) = (Duration::from_millis(100), PATIENCE);
     let ddl = DdlConfig { policy: DdlPolicy::Mirror, ignore: Vec::new(), lock_wait_timeout, lock_deadline };
-    Ok(Applier::new(writer, tables, Arc::new(filter), ddl)?)
+    Ok(Applier::new(writer, tables, Arc::new(filter), ddl, Arc::default())?)
 }
 
 async fn resume(config: &TargetConfig) -> Result<Applier> {

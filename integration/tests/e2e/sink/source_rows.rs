@@ -71,6 +71,7 @@ impl Table {
                     mysql: mysql(text),
                     target: if text { TargetType::Varchar { length: 10 } } else { TargetType::Integer },
                     nullable: !key.contains(&index),
+                    not_null_dropped: false,
                     auto_increment: false,
                     generated: false,
                 })

@@ -10,6 +10,7 @@ use tidegate::schema::filter::Filter;
 use tidegate::schema::phase::TablePhase;
 use tidegate::schema::{TableName, TargetType};
 use tidegate::sink;
+use tidegate::sink::conversions::Conversion;
 use tidegate::sink::table_state::TableState;
 use tidegate::sink::writer::Writer;
 use tidegate::snapshot::{self, Observer};
@@ -32,6 +33,10 @@ impl Observer for Chunks {
         // A test may have seen enough.
         let _sent = self.0.send(rows).is_ok();
     }
+
+    fn converted(&self, _: &[Conversion]) {}
+
+    fn conversions_forgotten(&self, _: &TableName) {}
 }
 
 async fn take_over(config: &Config) -> Result<Writer> {

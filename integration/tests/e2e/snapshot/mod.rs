@@ -4,6 +4,7 @@ mod capture;
 mod copy;
 mod load;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -74,6 +75,7 @@ fn config(fixture: &Fixture<'_>) -> Config {
             synchronous_commit: false,
         },
         tables: TablesConfig { include: vec![format!("{}.*", fixture.source)], exclude: Vec::new() },
+        policies: Arc::default(),
         snapshot: SnapshotConfig {
             parallelism: 3,
             chunk_rows: 10,

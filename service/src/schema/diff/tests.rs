@@ -9,6 +9,7 @@ fn column(name: &str, mysql: MysqlType, target: TargetType) -> Column {
         mysql,
         target,
         nullable: name != "id",
+        not_null_dropped: false,
         auto_increment: false,
         generated: false,
     }

@@ -1,7 +1,15 @@
 use super::*;
 
 fn column(name: &str, mysql: MysqlType, target: TargetType) -> Column {
-    Column { name: name.to_owned(), mysql, target, nullable: false, auto_increment: false, generated: false }
+    Column {
+        name: name.to_owned(),
+        mysql,
+        target,
+        nullable: false,
+        not_null_dropped: false,
+        auto_increment: false,
+        generated: false,
+    }
 }
 
 fn bigint(name: &str) -> Column {

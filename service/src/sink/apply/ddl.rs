@@ -24,6 +24,7 @@ use crate::fold::unit::SchemaChange;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::alter::{Altered, TargetChange};
 use crate::schema::phase::TablePhase;
+use crate::schema::policy::ColumnPolicies;
 use crate::schema::render::{self, change};
 use crate::schema::{Column, TableModel, TableName};
 
@@ -438,7 +439,7 @@ async fn literal(
 ) -> Result<Option<String>, Undone> {
     let doing = "altering a table";
     let mut field = Vec::new();
-    if ColumnPlan::new(name, column)?.write(cell, &mut field).is_err() {
+    if ColumnPlan::new(name, column, ColumnPolicies::default(), false)?.write(cell, &mut field).is_err() {
         return Err(Undone::Refused(name.clone()));
     }
     let sql = format!("SELECT quote_literal($1::{}::text)", column.target);

@@ -135,6 +135,7 @@ fn a_definition_is_compared_without_the_types_chosen_for_the_target() {
         mysql: MysqlType::TinyInt { unsigned: false, display_width_one: true },
         target,
         nullable: true,
+        not_null_dropped: false,
         auto_increment: false,
         generated: false,
     };

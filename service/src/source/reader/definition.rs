@@ -227,6 +227,7 @@ impl Described {
             mysql,
             target,
             nullable: self.nullable,
+            not_null_dropped: false,
             auto_increment,
             generated,
         })

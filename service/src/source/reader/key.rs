@@ -215,6 +215,7 @@ mod tests {
             mysql,
             target: TargetType::Text,
             nullable: false,
+            not_null_dropped: false,
             auto_increment: false,
             generated: false,
         }
