@@ -355,6 +355,7 @@ mod tests {
             key: Vec::new(),
             key_is_primary: false,
             engine: "InnoDB".to_owned(),
+            default_charset: None,
         }
     }
 

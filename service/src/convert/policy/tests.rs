@@ -29,6 +29,7 @@ fn model(mysql: MysqlType, target: TargetType, nullable: bool) -> TableModel {
         key: Vec::new(),
         key_is_primary: false,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
     }
 }
 

@@ -3,6 +3,7 @@ use crate::binlog::cell::Cell;
 use crate::convert::ColumnPlan;
 use crate::fold::statement::{Context, Statement, classify};
 use crate::schema::ddl::Content;
+use crate::schema::policy::ColumnPolicies;
 
 const STRICT: u64 = 1 << 21;
 
@@ -233,7 +234,8 @@ fn rows_that_exist_get_the_default_or_the_type_s_own() {
         ) || fill == Fill::Year(0);
         let name = TableName { database: "app".to_owned(), table: "t".to_owned() };
         if !zero && fill.cell() != Cell::Null {
-            let plan = ColumnPlan::new(&name, &column).unwrap_or_else(|_| panic!("{text}"));
+            let plan = ColumnPlan::new(&name, &column, ColumnPolicies::default(), false)
+                .unwrap_or_else(|_| panic!("{text}"));
             assert!(plan.write(fill.cell(), &mut Vec::new()).is_ok(), "{text}");
         }
     }

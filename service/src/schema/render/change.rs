@@ -108,7 +108,15 @@ mod tests {
 
     fn column(name: &str, target: TargetType) -> Column {
         let (name, mysql) = (name.to_owned(), MysqlType::Int { unsigned: false });
-        Column { name, mysql, target, nullable: false, auto_increment: false, generated: false }
+        Column {
+            name,
+            mysql,
+            target,
+            nullable: false,
+            auto_increment: false,
+            generated: false,
+            not_null_dropped: false,
+        }
     }
 
     #[test]

@@ -36,6 +36,7 @@ fn model(table: &str) -> TableModel {
         nullable: false,
         auto_increment: false,
         generated: false,
+        not_null_dropped: false,
     };
     TableModel {
         name: name(table),
