@@ -28,6 +28,7 @@ fn columns() -> Vec<(Column, Encoding)> {
             nullable,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         };
         (column, encoding)
     };
@@ -85,7 +86,14 @@ fn table() -> (TableModel, TableMap) {
         raw: Bytes::new(),
     };
     let name = TableName { database: "shop".to_owned(), table: "orders".to_owned() };
-    let model = TableModel { name, columns, key: vec![0], key_is_primary: true, engine: "InnoDB".to_owned() };
+    let model = TableModel {
+        name,
+        columns,
+        key: vec![0],
+        key_is_primary: true,
+        engine: "InnoDB".to_owned(),
+        details: Default::default(),
+    };
     diff::check_map(&model, &map).expect("the map is that of the model");
     (model, map)
 }

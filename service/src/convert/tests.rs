@@ -4,7 +4,15 @@ use crate::binlog::table_map::{Encoding, MapColumn};
 use crate::schema::{Column, MysqlType, TargetType};
 
 fn column(mysql: MysqlType, target: TargetType, nullable: bool) -> Column {
-    Column { name: "c".to_owned(), mysql, target, nullable, auto_increment: false, generated: false }
+    Column {
+        name: "c".to_owned(),
+        mysql,
+        target,
+        nullable,
+        auto_increment: false,
+        generated: false,
+        details: Default::default(),
+    }
 }
 
 fn users() -> TableName {
@@ -288,6 +296,7 @@ fn table() -> (TableModel, TableMap) {
         key: vec![0],
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        details: Default::default(),
     };
     (model, map)
 }

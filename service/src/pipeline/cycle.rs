@@ -9,6 +9,7 @@ use crate::preflight::Finding;
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
 use crate::sink::apply::Applier;
+use crate::sink::objects::{self, Attempt};
 use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
@@ -54,6 +55,8 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
     let states = writer.load_tables().await?;
+    objects::build(&mut writer, &states.iter().collect::<Vec<_>>(), Attempt::All).await?;
+    publish_objects(&context.status, &writer).await?;
     catalog::verify(writer.client(), &states).await?;
     publish_tables(&context.status, &states);
     let dump = Dump::open(&config.source, &resume.replica_uuid, &resume.dump_set).await?;
@@ -71,7 +74,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
 /// Settings can change between cycles, so they are looked at in each.
 async fn preflight(context: &Context, conn: &mut Conn) -> Result<(), Failure> {
     let config = &context.config;
-    let findings = source::preflight::check(conn, &config.source, &context.filter).await?;
+    let findings = source::preflight::check(conn, &config.source, &context.filter, &config.types).await?;
     refuse(Reason::SourcePreflight, &findings)?;
     let findings = sink::preflight::check(&config.target, &config.name, &[]).await?;
     refuse(Reason::TargetPreflight, &findings)?;
@@ -115,6 +118,12 @@ async fn mark_converged(writer: &mut Writer) -> Result<(), Failure> {
 async fn copy(context: &Context, writer: &mut Writer, progress: &mut Progress) -> Result<(), Failure> {
     snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
     progress.committed = true;
+    Ok(())
+}
+
+/// What the target lacks of the source's indexes and constraints.
+pub(super) async fn publish_objects(status: &StatusHandle, writer: &Writer) -> Result<(), Failure> {
+    status.objects(&objects::findings(writer.client(), writer.fence().pipeline()).await?);
     Ok(())
 }
 

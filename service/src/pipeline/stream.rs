@@ -163,6 +163,10 @@ impl Apply<'_> {
         let started = Instant::now();
         let applied = self.applier.apply(batch).await?;
         self.publish(&applied, started);
+        if applied.tables_changed() {
+            self.applier.build_objects().await?;
+            cycle::publish_objects(&self.context.status, self.applier.writer_mut()).await?;
+        }
         Ok(())
     }
 
@@ -177,7 +181,7 @@ impl Apply<'_> {
                 let message = format!("the source has not finished {}, which it has sent", unit.gtid());
                 return Err(Failure::retry(Side::Source, message));
             }
-            if let Some(model) = reader::table(&mut self.conn, &name).await? {
+            if let Some(model) = reader::table(&mut self.conn, &name, &self.context.config.types).await? {
                 self.applier.announce(model);
             }
         }

@@ -1,13 +1,23 @@
 //! What a table is: the model of a source table and of the target table made from it.
 
 pub mod charset;
+mod check;
+mod default;
+pub mod details;
 pub mod diff;
 pub mod filter;
+mod index;
+pub mod names;
+pub mod objects;
+pub mod overrides;
 pub mod phase;
+pub mod plan;
 pub mod render;
 pub mod types;
 
 use serde::{Deserialize, Serialize};
+
+use details::{ColumnDetails, TableDetails};
 
 /// A source table's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -110,6 +120,9 @@ pub struct Column {
     pub auto_increment: bool,
     /// VIRTUAL or STORED generated: present in row images, stored on the target as a plain column.
     pub generated: bool,
+    /// What rows do not depend on.
+    #[serde(default)]
+    pub details: ColumnDetails,
 }
 
 /// A PostgreSQL column type that Tidegate writes in binary form.
@@ -161,4 +174,7 @@ pub struct TableModel {
     pub key_is_primary: bool,
     /// Storage engine, as in `information_schema.TABLES.ENGINE`.
     pub engine: String,
+    /// What rows do not depend on.
+    #[serde(default)]
+    pub details: TableDetails,
 }

@@ -11,7 +11,7 @@ use super::statements;
 use crate::config::TargetConfig;
 use crate::halt::Failure;
 use crate::preflight::Finding;
-use crate::schema::diff::check_target;
+use crate::schema::diff::{Uniqueness, check_target};
 use crate::schema::render::{self, quote_ident};
 use crate::schema::{TableModel, TableName};
 
@@ -245,7 +245,9 @@ async fn check_table(
 ) -> Result<(), Failure> {
     let Some(found) = catalog::read_table(client, &model.name).await? else { return Ok(()) };
     let table = render::qualified(&model.name)?;
-    for difference in check_target(model, &found) {
+    let is_known = is_known(client, pipeline, &model.name).await?;
+    let uniqueness = if is_known { Uniqueness::OfSource } else { Uniqueness::OfKey };
+    for difference in check_target(model, &found, uniqueness) {
         findings.push(Finding::error(
             "target.table",
             format!("{table}: {difference}"),
@@ -262,9 +264,7 @@ async fn check_table(
             "replicated rows are inserted, updated and deleted, and matched by their key",
             format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {}", role(client).await?),
         ));
-    } else if !is_known(client, pipeline, &model.name).await?
-        && scalar::<bool>(client, &statements::has_rows(model)?, &[]).await?
-    {
+    } else if !is_known && scalar::<bool>(client, &statements::has_rows(model)?, &[]).await? {
         findings.push(Finding::error(
             "target.table_rows",
             format!("{table} has rows and was not copied by this pipeline"),

@@ -123,6 +123,7 @@ mod tests {
             nullable: true,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         };
         TableModel {
             name: TableName { database: "app".to_owned(), table: "a\"b".to_owned() },
@@ -130,6 +131,7 @@ mod tests {
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
+            details: Default::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use super::error::{control_schema_invalid, while_doing};
 use super::params::{Params, ParamsBuilder};
 use crate::gtid::GtidSet;
 use crate::halt::{Failure, Halt, Reason};
+use crate::schema::diff::Uniqueness;
 use crate::schema::phase::TablePhase;
 use crate::schema::{TableModel, TableName};
 
@@ -35,6 +36,17 @@ impl TableState {
     #[must_use]
     pub fn target(&self) -> String {
         format!("{}.{}", self.target_schema, self.target_table)
+    }
+
+    /// The unique indexes that the target's table may have: those of the source once its rows are
+    /// those of one time, as they are from the start where one capture gave them all.
+    #[must_use]
+    pub fn uniqueness(&self) -> Uniqueness {
+        match self.phase {
+            TablePhase::Streaming => Uniqueness::OfSource,
+            TablePhase::CatchingUp if self.converge_set.is_none() => Uniqueness::OfSource,
+            _ => Uniqueness::OfKey,
+        }
     }
 
     /// Whether a table that is catching up shows one state of the source once `processed` is reached.

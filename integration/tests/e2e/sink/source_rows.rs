@@ -72,6 +72,7 @@ impl Table {
                     nullable: !key.contains(&index),
                     auto_increment: false,
                     generated: false,
+                    details: Default::default(),
                 })
                 .collect(),
             key: key.to_vec(),

@@ -20,6 +20,7 @@ use crate::config::SourceConfig;
 use crate::halt::Failure;
 use crate::preflight::Finding;
 use crate::schema::filter::Filter;
+use crate::schema::overrides::Overrides;
 
 /// `XAER_RMERR`: `XA RECOVER` without XA_RECOVER_ADMIN.
 const ER_XAER_RMERR: u16 = 1401;
@@ -33,17 +34,22 @@ const NAMES_SHOWN: usize = 20;
 ///
 /// # Errors
 /// Only what keeps the source from being asked.
-pub async fn check(conn: &mut Conn, config: &SourceConfig, filter: &Filter) -> Result<Vec<Finding>, Failure> {
+pub async fn check(
+    conn: &mut Conn,
+    config: &SourceConfig,
+    filter: &Filter,
+    overrides: &Overrides,
+) -> Result<Vec<Finding>, Failure> {
     let settings = read_settings(conn).await?;
     let grants = read_grants(conn, &settings).await?;
-    let tables = facts(conn, |name| filter.matches(&name.database, &name.table)).await?;
+    let tables = facts(conn, None, |name| filter.matches(&name.database, &name.table)).await?;
     let cascades = read_cascades(conn, filter).await?;
     let mut findings = settings::check(&settings, config.server_id);
     findings.extend(check_logged_databases(conn, &tables).await?);
     findings.extend(check_replica(conn, &settings).await?);
     findings.extend(grants::check(&grants, &tables));
     findings.extend(check_prepared_xa(conn, &grants).await?);
-    findings.extend(tables::check(filter, &tables));
+    findings.extend(tables::check(filter, overrides, &tables));
     findings.extend(tables::check_cascades(&settings, &cascades));
     Ok(findings)
 }
