@@ -25,7 +25,7 @@ pub fn commented_file() -> String {
         push(&mut file, format_args!("[{section}]\n"));
         if *section == OPEN_SECTION {
             for example in OPEN_SECTION_EXAMPLES {
-                push(&mut file, format_args!("#{example}\n"));
+                push(&mut file, format_args!("# {example}\n"));
             }
         }
         for key in KEYS.iter().filter(|key| key.section() == *section) {

@@ -251,7 +251,7 @@ fn a_target_that_is_not_the_type_s_own_is_refused() {
         assert_eq!(halt.table.as_deref(), Some("app.users"));
         halt.reason
     };
-    assert_eq!(refused(MysqlType::Int { unsigned: true }, TargetType::Integer), Reason::Internal);
+    assert_eq!(refused(MysqlType::Int { unsigned: true }, TargetType::Real), Reason::Internal);
     assert_eq!(
         refused(MysqlType::DateTime { digits: 6 }, TargetType::Timestamp { digits: 3 }),
         Reason::Internal

@@ -18,8 +18,8 @@ pub(super) struct TargetDefault {
 }
 
 const NOT_UNDERSTOOD: &str = "its default is an expression that has no exact counterpart";
-const LOST_CHARACTER: &str =
-    "its default shows a question mark, as the server also shows characters that its dictionary can't hold";
+const LOST_CHARACTER: &str = "its default has characters that the server does not show exactly";
+const HOLDS_NUL: &str = "its default holds a NUL character, which PostgreSQL's text can't";
 const CUT: &str = "its default is a binary string, which the server shows only up to its first zero byte";
 const IMPOSSIBLE_DATE: &str = "its default is a date that PostgreSQL does not have";
 const TIME_NOTE: &str = "its default is the time at which the transaction began, rounded to its digits; \
@@ -35,6 +35,7 @@ pub(super) fn target_default(column: &Column) -> Result<Option<TargetDefault>, &
         None => Ok(None),
         Some(DefaultValue::Literal(text)) => literal(column, text).map(|sql| exact(sql).into()),
         Some(DefaultValue::Expression(text)) => expression(column, text).map(Some),
+        Some(DefaultValue::WithNul) => Err(HOLDS_NUL),
     }
 }
 
@@ -96,7 +97,7 @@ fn bits(text: &str, width: usize) -> Option<String> {
 
 fn string(column: &Column, text: &str) -> Result<String, &'static str> {
     if text.contains('\0') {
-        return Err("its default holds a NUL character, which PostgreSQL's text can't");
+        return Err(HOLDS_NUL);
     }
     match &column.mysql {
         MysqlType::Enum { labels } => labels
@@ -165,7 +166,8 @@ fn expression(column: &Column, text: &str) -> Result<TargetDefault, &'static str
         return now(column.target, digits);
     }
     if let Some(string) = string_literal(&text) {
-        if string.contains('?') {
+        // `information_schema` shows the bytes of an expression's other characters, each as one of latin1.
+        if string.contains('?') || !string.is_ascii() {
             return Err(LOST_CHARACTER);
         }
         return match column.target {

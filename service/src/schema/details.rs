@@ -42,6 +42,8 @@ pub enum DefaultValue {
     Literal(String),
     /// An expression as the server prints it, quotes and backslashes escaped once more.
     Expression(String),
+    /// A constant that holds a NUL character, which neither PostgreSQL's text nor its JSON can.
+    WithNul,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -166,7 +166,7 @@ pub(crate) async fn facts(
         if wanted(&name) {
             let engine = field(&mut row, 2)?.unwrap_or_default();
             let details = TableDetails {
-                comment: text(&mut row, 3)?,
+                comment: without_nul(&text(&mut row, 3)?),
                 collation: field(&mut row, 4)?,
                 ..TableDetails::default()
             };
@@ -342,15 +342,19 @@ impl Described {
         let generated = stored || self.extra.contains("VIRTUAL GENERATED");
         let default = self.default.clone().map(|text| {
             let computed = self.extra.contains("DEFAULT_GENERATED") || text.starts_with("CURRENT_TIMESTAMP");
-            if computed { DefaultValue::Expression(text) } else { DefaultValue::Literal(text) }
+            match (text.contains('\0'), computed) {
+                (true, _) => DefaultValue::WithNul,
+                (false, true) => DefaultValue::Expression(text),
+                (false, false) => DefaultValue::Literal(text),
+            }
         });
         ColumnDetails {
             default: default.filter(|_| !generated),
             updates_itself: self.extra.contains("on update CURRENT_TIMESTAMP"),
-            comment: self.comment.clone(),
+            comment: without_nul(&self.comment),
             collation: self.collation.clone(),
             invisible: self.extra.contains("INVISIBLE"),
-            generation: generated.then(|| Generation { expression: self.generation.clone(), stored }),
+            generation: generated.then(|| Generation { expression: without_nul(&self.generation), stored }),
             joined: self.joined,
             overridden,
         }
@@ -411,6 +415,11 @@ impl TableFacts {
 
 async fn query(conn: &mut Conn, sql: &str, params: impl Into<Params> + Send) -> Result<Vec<Row>, Failure> {
     conn.exec(sql, params).await.map_err(|error| failure("describe its tables", &error))
+}
+
+/// A text for people; the model is kept as JSON, which on the target holds no NUL.
+fn without_nul(text: &str) -> String {
+    text.replace('\0', "\\0")
 }
 
 fn text(row: &mut Row, index: usize) -> Result<String, Failure> {
