@@ -6,6 +6,7 @@ mod effect_once;
 mod halts;
 mod harness;
 mod history;
+mod schema_objects;
 mod sink;
 mod snapshot;
 mod source;

@@ -78,6 +78,7 @@ impl Table {
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
+            details: Default::default(),
             name,
         };
         let map = TableMap {

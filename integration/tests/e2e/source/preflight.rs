@@ -15,7 +15,7 @@ use super::config;
 async fn findings(config: &SourceConfig, include: &[&str]) -> Result<Vec<Finding>> {
     let include: Vec<String> = include.iter().map(ToString::to_string).collect();
     let filter = Filter::new(&include, &[])?;
-    Ok(check(&mut connect(config).await?, config, &filter).await?)
+    Ok(check(&mut connect(config).await?, config, &filter, &Default::default()).await?)
 }
 
 fn errors(findings: &[Finding]) -> BTreeSet<&'static str> {
