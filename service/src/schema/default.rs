@@ -228,7 +228,7 @@ fn json(text: &str) -> Result<TargetDefault, &'static str> {
 }
 
 fn bytes(column: &Column, digits: &str) -> Result<String, &'static str> {
-    let hexadecimal = digits.len() % 2 == 0 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    let hexadecimal = digits.len().is_multiple_of(2) && digits.bytes().all(|b| b.is_ascii_hexdigit());
     if !hexadecimal || column.target != TargetType::Bytea {
         return Err(NOT_UNDERSTOOD);
     }
