@@ -28,6 +28,7 @@ fn columns() -> Vec<(Column, Encoding)> {
             nullable,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         };
         (column, encoding)
     };
@@ -92,6 +93,7 @@ fn table() -> (TableModel, TableMap) {
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
         default_charset: None,
+        details: Default::default(),
     };
     diff::check_map(&model, &map).expect("the map is that of the model");
     (model, map)

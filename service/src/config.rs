@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::fold::XaPolicy;
+use crate::schema::overrides::Overrides;
 
 pub use reference::{commented_file, markdown};
 pub use secret::Secret;
@@ -175,6 +176,8 @@ pub struct Config {
     pub source: SourceConfig,
     pub target: TargetConfig,
     pub tables: TablesConfig,
+    /// Types of target columns that are not the default ones.
+    pub types: Overrides,
     pub snapshot: SnapshotConfig,
     pub fold: FoldConfig,
     pub apply: ApplyConfig,

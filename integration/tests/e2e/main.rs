@@ -8,6 +8,7 @@ mod halts;
 mod harness;
 mod history;
 mod runbook;
+mod schema_objects;
 mod sink;
 mod snapshot;
 mod source;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toml::Value as Toml;
 
-use super::keys::{self, Fallback, KEYS, Key, Kind, PREFIX, SECTIONS, SEPARATOR};
+use super::keys::{self, Fallback, KEYS, Key, Kind, OPEN_SECTION, PREFIX, SECTIONS, SEPARATOR};
 use super::units;
 use super::{Environment, Problems};
 
@@ -28,6 +28,8 @@ pub(super) struct Settings<'a> {
     pub(super) environment: &'a Environment,
     pub(super) problems: Problems,
     values: BTreeMap<&'static str, Value>,
+    /// The entries of the open section that are texts.
+    open: BTreeMap<String, String>,
 }
 
 /// Whether the environment sets any key.
@@ -48,7 +50,12 @@ impl<'a> Settings<'a> {
     /// Only where the text is no TOML. Other problems are collected.
     pub(super) fn collect(text: &str, environment: &'a Environment) -> Result<Self, Problems> {
         let file = parse_toml(text)?;
-        let mut settings = Self { environment, problems: Problems::default(), values: BTreeMap::new() };
+        let mut settings = Self {
+            environment,
+            problems: Problems::default(),
+            values: BTreeMap::new(),
+            open: BTreeMap::new(),
+        };
         settings.refuse_unknown_keys(&file);
         for key in KEYS {
             settings.take(key, &file);
@@ -132,6 +139,10 @@ impl<'a> Settings<'a> {
                 self.problems.add(*section, format!("is a section: write [{section}] and its keys below it"));
                 continue;
             };
+            if *section == OPEN_SECTION {
+                self.take_open(content);
+                continue;
+            }
             for name in content.keys() {
                 let path = format!("{section}.{name}");
                 if keys::find(&path).is_none() {
@@ -140,6 +151,25 @@ impl<'a> Settings<'a> {
                 }
             }
         }
+    }
+
+    fn take_open(&mut self, content: &toml::Table) {
+        for (name, value) in content {
+            match value.as_str() {
+                Some(text) => {
+                    self.open.insert(name.clone(), text.to_owned());
+                }
+                None => self.problems.add(
+                    format!("{OPEN_SECTION}.{name}"),
+                    "must be a text; a key with dots or brackets stands in double quotes",
+                ),
+            }
+        }
+    }
+
+    /// The entries of the open section, in order of name.
+    pub(super) fn open_entries(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.open)
     }
 
     /// A variable that one of the `…_env` keys names is a secret, whatever it is called.

@@ -4,7 +4,15 @@ use crate::binlog::table_map::{Encoding, MapColumn};
 use crate::schema::{Column, MysqlType, TargetType};
 
 fn column(mysql: MysqlType, target: TargetType, nullable: bool) -> Column {
-    Column { name: "c".to_owned(), mysql, target, nullable, auto_increment: false, generated: false }
+    Column {
+        name: "c".to_owned(),
+        mysql,
+        target,
+        nullable,
+        auto_increment: false,
+        generated: false,
+        details: Default::default(),
+    }
 }
 
 fn users() -> TableName {
@@ -243,7 +251,7 @@ fn a_target_that_is_not_the_type_s_own_is_refused() {
         assert_eq!(halt.table.as_deref(), Some("app.users"));
         halt.reason
     };
-    assert_eq!(refused(MysqlType::Int { unsigned: true }, TargetType::Integer), Reason::Internal);
+    assert_eq!(refused(MysqlType::Int { unsigned: true }, TargetType::Real), Reason::Internal);
     assert_eq!(
         refused(MysqlType::DateTime { digits: 6 }, TargetType::Timestamp { digits: 3 }),
         Reason::Internal
@@ -289,6 +297,7 @@ fn table() -> (TableModel, TableMap) {
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
         default_charset: None,
+        details: Default::default(),
     };
     (model, map)
 }

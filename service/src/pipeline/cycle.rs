@@ -13,6 +13,7 @@ use crate::preflight::Finding;
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
 use crate::sink::apply::Applier;
+use crate::sink::objects::{self, Attempt};
 use crate::sink::table_state::{Ownership, TableState};
 use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
@@ -59,6 +60,8 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
     let states = writer.load_tables().await?;
+    objects::build(&mut writer, &states.iter().collect::<Vec<_>>(), Attempt::All).await?;
+    publish_objects(&context.status, &writer).await?;
     catalog::verify(writer.client(), &states).await?;
     publish_tables(&context.status, &states);
     let dump = Dump::open(&config.source, &resume.replica_uuid, &resume.dump_set).await?;
@@ -87,7 +90,8 @@ async fn startup_xids(conn: &mut Conn, writer: &mut Writer) -> Result<BTreeSet<X
 /// Settings can change between cycles, so they are looked at in each.
 async fn preflight(context: &Context, conn: &mut Conn, writer: &Writer) -> Result<(), Failure> {
     let config = &context.config;
-    let findings = source::preflight::check(conn, &config.source, &context.filter, config.fold.xa).await?;
+    let (settings, types) = (&config.source, &config.types);
+    let findings = source::preflight::check(conn, settings, &context.filter, types, config.fold.xa).await?;
     refuse(Reason::SourcePreflight, &findings)?;
     let findings = sink::preflight::check_session(writer.client(), &config.name, &[]).await?;
     refuse(Reason::TargetPreflight, &findings)?;
@@ -143,6 +147,12 @@ async fn copy(
     }
     snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
     progress.committed = true;
+    Ok(())
+}
+
+/// What the target lacks of the source's indexes and constraints.
+pub(super) async fn publish_objects(status: &StatusHandle, writer: &Writer) -> Result<(), Failure> {
+    status.objects(&objects::findings(writer.client(), writer.fence().pipeline()).await?);
     Ok(())
 }
 

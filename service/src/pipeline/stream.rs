@@ -186,6 +186,10 @@ impl Apply<'_> {
             if applied.units > 0 {
                 locked_since = None;
             }
+            if applied.tables_changed() {
+                self.applier.build_objects().await?;
+                cycle::publish_objects(&self.context.status, self.applier.writer_mut()).await?;
+            }
             match applied.pause {
                 None => return Ok(None),
                 Some(Pause::NeedsCopy) => return Ok(Some(End::StartOver)),
@@ -210,7 +214,7 @@ impl Apply<'_> {
             let message = format!("the source has not finished {}, which it has sent", unit.gtid());
             return Err(Failure::retry(Side::Source, message));
         }
-        let model = reader::table(&mut self.conn, &name).await?;
+        let model = reader::table(&mut self.conn, &name, &self.context.config.types).await?;
         self.applier.announce(name, model);
         Ok(())
     }

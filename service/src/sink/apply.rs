@@ -12,6 +12,7 @@ mod ddl;
 use super::catalog;
 use super::checkpoint::{Batch, CommitError, Position, Progress as Written, commit};
 use super::error::failure;
+use super::objects::{self, Attempt};
 use super::rows::{RowError, RowWriter};
 use super::table_state::TableState;
 use super::tables::{Table, Tables};
@@ -111,6 +112,18 @@ impl Applier {
     /// Every table's state as of the position.
     pub fn tables(&self) -> impl Iterator<Item = &TableState> {
         self.tables.states()
+    }
+
+    /// Builds the indexes and constraints that the tables can have now. Nothing is applied meanwhile.
+    ///
+    /// # Errors
+    /// As [`objects::build`].
+    pub async fn build_objects(&mut self) -> Result<(), Failure> {
+        let states: Vec<&TableState> = self.tables.states().collect();
+        if objects::build(&mut self.writer, &states, Attempt::New).await? > 0 {
+            self.tables.look_again();
+        }
+        Ok(())
     }
 
     /// For what else the owner of the pipeline writes: halts, the source's identity.

@@ -14,6 +14,7 @@ use super::statements;
 use super::transaction::{FencedTransaction, OpError};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableModel;
+use crate::schema::diff::Uniqueness;
 
 /// Bytes handed to the connection at a time: from 64 to 256 KiB the protocol's overhead is small
 /// and a buffer still fits the caches.
@@ -50,7 +51,7 @@ impl ChunkWriter {
         let copy_in = statements::copy_in(model)?;
         let mut tx = self.session.begin(&self.fence).await.map_err(OpError::into_failure)?;
         let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
-        catalog::hold_fit(client, model).await?;
+        catalog::hold_fit(client, model, Uniqueness::OfKey).await?;
         let sink = client.copy_in(&copy_in).await.map_err(while_doing("opening a COPY"))?;
         let buffer = Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4);
         let mut copy =

@@ -14,6 +14,7 @@ pub mod connect;
 pub mod copy;
 pub mod error;
 pub mod migrate;
+pub mod objects;
 mod params;
 pub mod preflight;
 mod prepared;

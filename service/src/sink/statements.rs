@@ -131,6 +131,7 @@ mod tests {
             nullable: true,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         };
         TableModel {
             name: TableName { database: "app".to_owned(), table: "a\"b".to_owned() },
@@ -139,6 +140,7 @@ mod tests {
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
             default_charset: None,
+            details: Default::default(),
         }
     }
 

@@ -73,12 +73,14 @@ impl Table {
                     nullable: !key.contains(&index),
                     auto_increment: false,
                     generated: false,
+                    details: Default::default(),
                 })
                 .collect(),
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
             default_charset: None,
+            details: Default::default(),
             name,
         };
         let map = TableMap {

@@ -74,6 +74,7 @@ fn config(fixture: &Fixture<'_>) -> Config {
             synchronous_commit: false,
         },
         tables: TablesConfig { include: vec![format!("{}.*", fixture.source)], exclude: Vec::new() },
+        types: Default::default(),
         snapshot: SnapshotConfig {
             parallelism: 3,
             chunk_rows: 10,

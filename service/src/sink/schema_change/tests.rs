@@ -36,6 +36,7 @@ fn model(table: &str) -> TableModel {
         nullable: false,
         auto_increment: false,
         generated: false,
+        details: Default::default(),
     };
     TableModel {
         name: name(table),
@@ -44,6 +45,7 @@ fn model(table: &str) -> TableModel {
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
         default_charset: None,
+        details: Default::default(),
     }
 }
 

@@ -217,6 +217,7 @@ mod tests {
             nullable: false,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         }
     }
 

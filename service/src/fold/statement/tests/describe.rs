@@ -2,7 +2,7 @@
 
 use crate::schema::ddl::{
     AlterOperation, CharsetClause, ColumnAction, ColumnDefinition, DataType, DefaultValue,
-    ForeignKeyDefinition, Generated, IndexDefinition, KeyPart, Literal, Position, TypeName,
+    ForeignKeyDefinition, Generated, IndexDefinition, KeyPart, Literal, Position,
 };
 
 pub(super) fn operation(operation: &AlterOperation) -> String {
