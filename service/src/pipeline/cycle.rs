@@ -65,6 +65,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     catalog::verify(writer.client(), &states).await?;
     publish_tables(&context.status, &states);
     let dump = Dump::open(&config.source, &resume.replica_uuid, &resume.dump_set).await?;
+    let (models, _) = reader::describe(&mut conn, &context.filter, &config.types).await?;
     let caught_up_at = reader::gtid_executed(&mut conn).await?;
     let policy = FoldPolicy {
         filter: context.filter.clone(),
@@ -73,7 +74,13 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     };
     let startup = startup_xids(&mut conn, &mut writer).await?;
     let fold = Fold::new(resume.processed, resume.overlap, policy).with_startup_xids(startup);
-    let applier = Applier::new(writer, states, context.filter.clone(), config.ddl.clone())?;
+    let (ddl, types) = (config.ddl.clone(), config.types.clone());
+    let mut applier = Applier::new(writer, states, context.filter.clone(), ddl, types)?;
+    applier.present(models, &caught_up_at);
+    if applier.take_over_definitions().await? {
+        applier.build_objects().await?;
+        publish_objects(&context.status, applier.writer_mut()).await?;
+    }
     Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
 }
 

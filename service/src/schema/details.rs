@@ -73,6 +73,15 @@ pub struct TableDetails {
     pub partitioning: Option<String>,
 }
 
+impl TableDetails {
+    /// The same without what can refuse a row, or takes the rows to build.
+    #[must_use]
+    pub fn without_objects(&self) -> Self {
+        let (indexes, foreign_keys, checks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { indexes, foreign_keys, checks, ..self.clone() }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
     pub name: String,

@@ -4,10 +4,11 @@
 //! others. A batch is a run of whole source transactions; a schema change is a batch of its own.
 //! When a unit can't be applied, the units before it are committed and the unit halts.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 mod ddl;
+mod details;
 
 use super::catalog;
 use super::checkpoint::{Batch, CommitError, Position, Progress as Written, commit};
@@ -24,7 +25,9 @@ use crate::fold::xa::XidDigest;
 use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
+use crate::schema::overrides::Overrides;
 use crate::schema::{TableModel, TableName};
+use details::Presented;
 
 /// Applies units and advances the position with them.
 pub struct Applier {
@@ -33,6 +36,9 @@ pub struct Applier {
     filter: Arc<Filter>,
     position: Position,
     ddl: DdlConfig,
+    types: Overrides,
+    /// Definitions as the source has them, by table, until the position reaches them.
+    presented: BTreeMap<TableName, Presented>,
     /// The definition of a table that the unit at hand creates, as the source has it now; `None`
     /// if it has none.
     announced: Option<(TableName, Option<TableModel>)>,
@@ -54,6 +60,8 @@ pub struct Progress {
     pub changed: Vec<TableName>,
     /// Tables that are no longer replicated under these names.
     pub removed: Vec<TableName>,
+    /// Tables whose definition is to be read from the source: see [`Applier::present`].
+    pub redefined: Vec<TableName>,
     /// Why it ended before the last unit, if it did.
     pub pause: Option<Pause>,
 }
@@ -92,6 +100,7 @@ impl Applier {
         tables: Vec<TableState>,
         filter: Arc<Filter>,
         ddl: DdlConfig,
+        types: Overrides,
     ) -> Result<Self, Halt> {
         let Some(position) = writer.checkpoint().position.clone() else {
             return Err(Halt::new(
@@ -100,7 +109,8 @@ impl Applier {
             ));
         };
         let tables = Tables::new(tables);
-        Ok(Self { writer, tables, filter, ddl, position, announced: None, rows: RowWriter::default() })
+        let (presented, announced, rows) = (BTreeMap::new(), None, RowWriter::default());
+        Ok(Self { writer, tables, filter, ddl, types, presented, position, announced, rows })
     }
 
     /// How far the pipeline is, durably.
@@ -134,7 +144,11 @@ impl Applier {
     /// Hands over the definition of a table that the next unit creates, as the source has it now;
     /// `None` if it has no such table any more. Should it have changed since, its first table map
     /// says so, and the table is copied.
-    pub fn announce(&mut self, table: TableName, model: Option<TableModel>) {
+    pub fn announce(&mut self, table: TableName, mut model: Option<TableModel>) {
+        // Rows of the time before may not satisfy them: they are presented once it has passed.
+        if let Some(model) = &mut model {
+            model.details = model.details.without_objects();
+        }
         self.announced = Some((table, model));
     }
 

@@ -11,6 +11,8 @@
 //! * unique indexes: once its rows are those of one time ([`TableState::uniqueness`]);
 //! * foreign keys: once both tables stream, which are then as the source was at one position.
 
+pub(super) mod follow;
+
 use std::collections::{HashMap, HashSet};
 
 use tokio_postgres::types::ToSql;

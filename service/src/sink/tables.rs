@@ -148,6 +148,10 @@ impl Known for Tables {
         self.find(&name.database, &name.table).and_then(|index| self.get(index)).map(|table| &table.state)
     }
 
+    fn all(&self) -> Vec<&TableState> {
+        self.states().collect()
+    }
+
     fn in_database(&self, database: &str) -> Vec<&TableState> {
         let mut states: Vec<_> = self.states().filter(|state| state.name().database == database).collect();
         states.sort_by_key(|state| state.name());
