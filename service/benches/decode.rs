@@ -30,6 +30,7 @@ fn columns() -> Vec<(Column, Encoding)> {
             not_null_dropped: false,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         };
         (column, encoding)
     };
@@ -94,6 +95,7 @@ fn table() -> (TableModel, TableMap) {
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
         default_charset: None,
+        details: Default::default(),
     };
     diff::check_map(&model, &map).expect("the map is that of the model");
     (model, map)

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fold::XaPolicy;
+use crate::schema::overrides::Overrides;
 use crate::schema::policy::Policies;
 
 pub use reference::{commented_file, markdown};
@@ -179,6 +180,8 @@ pub struct Config {
     pub target: TargetConfig,
     pub tables: TablesConfig,
     pub policies: Arc<Policies>,
+    /// Types of target columns that are not the default ones.
+    pub types: Overrides,
     pub snapshot: SnapshotConfig,
     pub fold: FoldConfig,
     pub apply: ApplyConfig,

@@ -21,9 +21,12 @@ use crate::gtid::GtidSet;
 use crate::halt::{Halt, Side};
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
+use crate::sink::objects::ObjectFinding;
 use crate::telemetry::metrics;
 
-pub use report::{ConversionReport, ErrorReport, ErrorSide, HaltReport, Report, State, TableReport, rfc3339};
+pub use report::{
+    ConversionReport, ErrorReport, ErrorSide, HaltReport, ObjectReport, Report, State, TableReport, rfc3339,
+};
 
 /// The source is asked about once a second; an answer older than this says nothing about now.
 pub const OBSERVATION_AGE_MAX: Duration = Duration::from_secs(10);
@@ -61,6 +64,7 @@ struct Facts {
     caught_up_micros: Option<u64>,
     tables: BTreeMap<TableName, TableReport>,
     conversions: Vec<ConversionReport>,
+    objects: Vec<ObjectReport>,
     last_error: Option<ErrorReport>,
     transactions_applied: u64,
     rows_applied: u64,
@@ -295,6 +299,11 @@ impl StatusHandle {
         }
     }
 
+    /// The indexes and constraints that the target lacks, all of them.
+    pub fn objects(&self, findings: &[ObjectFinding]) {
+        self.facts().objects = findings.iter().map(ObjectReport::from).collect();
+    }
+
     /// A chunk of a table was committed.
     pub fn rows_copied(&self, source: &TableName, rows: u64) {
         metrics::rows_copied(format!("{}.{}", source.database, source.table), rows);
@@ -382,6 +391,7 @@ impl StatusHandle {
                 .map(|(file, position)| format!("{file}:{position}")),
             tables: facts.tables.values().cloned().collect(),
             conversions: facts.conversions.clone(),
+            objects: facts.objects.clone(),
         }
     }
 }

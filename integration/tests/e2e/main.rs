@@ -9,6 +9,7 @@ mod harness;
 mod history;
 mod policies;
 mod runbook;
+mod schema_objects;
 mod sink;
 mod snapshot;
 mod source;

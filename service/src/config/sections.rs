@@ -19,6 +19,7 @@ use super::{
 use crate::fold::XaPolicy;
 use crate::fold::xa::PoolBounds;
 use crate::schema::filter::Filter;
+use crate::schema::overrides::Overrides;
 
 /// Longest pipeline name: as PostgreSQL's identifiers.
 const NAME_BYTES_MAX: usize = 63;
@@ -35,6 +36,7 @@ pub(super) fn config(mut settings: Settings<'_>) -> Result<Config, Problems> {
     let target = target(&mut settings);
     let tables = tables(&mut settings);
     let policies = policies::policies(&settings).map(Arc::new);
+    let types = types(&mut settings);
     let snapshot = snapshot(&mut settings);
     let fold = fold(&settings);
     let apply = apply(&settings);
@@ -52,6 +54,7 @@ pub(super) fn config(mut settings: Settings<'_>) -> Result<Config, Problems> {
             target: target?,
             tables: tables?,
             policies: policies?,
+            types,
             snapshot: snapshot?,
             fold: fold?,
             apply: apply?,
@@ -230,6 +233,16 @@ fn tables(settings: &mut Settings<'_>) -> Option<TablesConfig> {
         }
     }
     Some(TablesConfig { include, exclude })
+}
+
+fn types(settings: &mut Settings<'_>) -> Overrides {
+    let mut overrides = Overrides::default();
+    for (key, choice) in settings.open_entries() {
+        if let Err(message) = overrides.add(&key, &choice) {
+            settings.problems.add(format!("types.\"{key}\""), message);
+        }
+    }
+    overrides
 }
 
 fn snapshot(settings: &mut Settings<'_>) -> Option<SnapshotConfig> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toml::Value as Toml;
 
-use super::keys::{self, Fallback, KEYS, Key, Kind, PREFIX, SECTIONS, SEPARATOR};
+use super::keys::{self, Fallback, KEYS, Key, Kind, OPEN_SECTION, PREFIX, SECTIONS, SEPARATOR};
 use super::policies::{self, ColumnPolicy};
 use super::units;
 use super::{Environment, Problems};
@@ -31,6 +31,8 @@ pub(super) struct Settings<'a> {
     /// Policies of single columns: their names are not in the table of keys.
     pub(super) column_policies: Vec<ColumnPolicy>,
     values: BTreeMap<&'static str, Value>,
+    /// The entries of the open section that are texts.
+    open: BTreeMap<String, String>,
 }
 
 /// Whether the environment sets any key.
@@ -51,8 +53,13 @@ impl<'a> Settings<'a> {
     /// Only where the text is no TOML. Other problems are collected.
     pub(super) fn collect(text: &str, environment: &'a Environment) -> Result<Self, Problems> {
         let file = parse_toml(text)?;
-        let (problems, column_policies) = (Problems::default(), Vec::new());
-        let mut settings = Self { environment, problems, column_policies, values: BTreeMap::new() };
+        let mut settings = Self {
+            environment,
+            problems: Problems::default(),
+            column_policies: Vec::new(),
+            values: BTreeMap::new(),
+            open: BTreeMap::new(),
+        };
         if let Some(Toml::Table(section)) = file.get(policies::SECTION) {
             settings.column_policies = policies::of_columns(section, &mut settings.problems);
         }
@@ -139,6 +146,10 @@ impl<'a> Settings<'a> {
                 self.problems.add(*section, format!("is a section: write [{section}] and its keys below it"));
                 continue;
             };
+            if *section == OPEN_SECTION {
+                self.take_open(content);
+                continue;
+            }
             for (name, value) in content {
                 // A single column's policies.
                 if *section == policies::SECTION && value.is_table() {
@@ -151,6 +162,25 @@ impl<'a> Settings<'a> {
                 }
             }
         }
+    }
+
+    fn take_open(&mut self, content: &toml::Table) {
+        for (name, value) in content {
+            match value.as_str() {
+                Some(text) => {
+                    self.open.insert(name.clone(), text.to_owned());
+                }
+                None => self.problems.add(
+                    format!("{OPEN_SECTION}.{name}"),
+                    "must be a text; a key with dots or brackets stands in double quotes",
+                ),
+            }
+        }
+    }
+
+    /// The entries of the open section, in order of name.
+    pub(super) fn open_entries(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.open)
     }
 
     /// A variable that one of the `…_env` keys names is a secret, whatever it is called.

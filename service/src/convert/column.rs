@@ -5,6 +5,7 @@ use super::{ConvertError, decimal, field, json, spatial, temporal, text, vector}
 use crate::binlog::cell::Cell;
 use crate::halt::{Halt, Reason};
 use crate::schema::charset::Charset;
+use crate::schema::overrides::converts;
 use crate::schema::policy::ColumnPolicies;
 use crate::schema::types::{TypeContext, target_type};
 use crate::schema::{Column, MysqlType, TableName, TargetType};
@@ -65,8 +66,8 @@ impl ColumnPlan {
             auto_increment: column.auto_increment,
         };
         let expected = target_type(&column.mysql, context)?;
-        let conversion =
-            if expected == column.target { Conversion::new(&column.mysql, expected) } else { None };
+        let defined = expected == column.target || converts(&column.mysql, column.target);
+        let conversion = if defined { Conversion::new(&column.mysql, column.target) } else { None };
         let conversion = conversion.ok_or_else(|| {
             let detail = format!("column `{}` can't be {} on the target", column.name, column.target);
             Halt::new(Reason::Internal, detail).on_table(&table.database, &table.table)
@@ -141,10 +142,14 @@ impl ColumnPlan {
                 field::put(value.to_be_bytes(), out);
                 Ok(())
             }
-            // MySQL stores neither infinities nor NaN.
-            (Conversion::Float4, Cell::Float(_)) | (Conversion::Float8, Cell::Double(_)) => {
-                Err(ConvertError::Malformed)
+            // Every float is a double.
+            (Conversion::Float8, Cell::Float(value)) if value.is_finite() => {
+                field::put(f64::from(value).to_be_bytes(), out);
+                Ok(())
             }
+            // MySQL stores neither infinities nor NaN.
+            (Conversion::Float4 | Conversion::Float8, Cell::Float(_))
+            | (Conversion::Float8, Cell::Double(_)) => Err(ConvertError::Malformed),
             (Conversion::OtherText(charset), Cell::Bytes(bytes)) => text::write_any(*charset, bytes, out),
             (Conversion::KeyText(charset), Cell::Bytes(bytes)) => text::write_key(*charset, bytes, out),
             (Conversion::Bytes, Cell::Bytes(bytes)) => field::put_bytes(bytes, out),
@@ -167,10 +172,7 @@ impl Conversion {
     fn new(mysql: &MysqlType, target: TargetType) -> Option<Self> {
         Some(match (mysql, target) {
             (MysqlType::TinyInt { .. } | MysqlType::Bit { width: 1 }, TargetType::Boolean) => Self::Boolean,
-            (
-                MysqlType::TinyInt { .. } | MysqlType::SmallInt { .. } | MysqlType::Year,
-                TargetType::SmallInt,
-            ) => Self::Int2,
+            (_, TargetType::SmallInt) => Self::Int2,
             (_, TargetType::Integer) => Self::Int4,
             (_, TargetType::BigInt) => Self::Int8,
             (_, TargetType::Numeric { precision, scale }) => {
@@ -182,7 +184,7 @@ impl Conversion {
             (MysqlType::Set { labels }, TargetType::Text) => Self::Set(text::Labels::new(labels)),
             (
                 MysqlType::Char { charset, .. } | MysqlType::Varchar { charset, .. },
-                TargetType::Varchar { .. },
+                TargetType::Varchar { .. } | TargetType::Text,
             )
             | (MysqlType::Text { charset }, TargetType::Text) => {
                 let charset = Charset::from_name(charset)?;
@@ -194,6 +196,13 @@ impl Conversion {
             (MysqlType::Varbinary { .. } | MysqlType::Blob, TargetType::Bytea) => Self::Bytes,
             (_, TargetType::Bit { width: width @ 1..=64 }) => Self::Bit(width),
             (_, TargetType::Date) => Self::Date,
+            // With UTC as the zone of the wall clock both count the same microseconds.
+            (MysqlType::DateTime { .. }, TargetType::TimestampTz { digits }) => {
+                Self::Timestamp(temporal::Step::of(digits)?)
+            }
+            (MysqlType::Timestamp { .. }, TargetType::Timestamp { digits }) => {
+                Self::TimestampTz(temporal::Step::of(digits)?)
+            }
             (_, TargetType::Timestamp { digits }) => Self::Timestamp(temporal::Step::of(digits)?),
             (_, TargetType::TimestampTz { digits }) => Self::TimestampTz(temporal::Step::of(digits)?),
             (_, TargetType::Interval { digits }) => Self::Interval(temporal::Step::of(digits)?),

@@ -13,6 +13,7 @@ fn column(mysql: MysqlType, target: TargetType, nullable: bool) -> Column {
         not_null_dropped: false,
         auto_increment: false,
         generated: false,
+        details: Default::default(),
     }
 }
 
@@ -253,7 +254,7 @@ fn a_target_that_is_not_the_type_s_own_is_refused() {
         assert_eq!(halt.table.as_deref(), Some("app.users"));
         halt.reason
     };
-    assert_eq!(refused(MysqlType::Int { unsigned: true }, TargetType::Integer), Reason::Internal);
+    assert_eq!(refused(MysqlType::Int { unsigned: true }, TargetType::Real), Reason::Internal);
     assert_eq!(
         refused(MysqlType::DateTime { digits: 6 }, TargetType::Timestamp { digits: 3 }),
         Reason::Internal
@@ -299,6 +300,7 @@ fn table() -> (TableModel, TableMap) {
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
         default_charset: None,
+        details: Default::default(),
     };
     (model, map)
 }

@@ -13,10 +13,15 @@ use crate::{sink, source};
 /// Only what keeps the checks from being made at all, such as a server that can't be reached.
 pub async fn check(config: &Config, filter: &Filter) -> Result<Vec<Finding>, Failure> {
     let mut conn = source::connect::connect(&config.source).await?;
-    let mut findings = source::preflight::check(&mut conn, &config.source, filter, config.fold.xa).await?;
+    let (settings, types) = (&config.source, &config.types);
+    let mut findings = source::preflight::check(&mut conn, settings, filter, types, config.fold.xa).await?;
     // A table that can't be replicated is among the findings, and has no model.
     let has_errors = findings.iter().any(Finding::is_error);
-    let tables = if has_errors { Vec::new() } else { source::reader::tables(&mut conn, filter).await? };
+    let tables = if has_errors {
+        Vec::new()
+    } else {
+        source::reader::tables(&mut conn, filter, &config.types).await?
+    };
     if !has_errors {
         let problems = config.policies.problems(&tables);
         findings.extend(problems.into_iter().map(policy_finding));
@@ -35,7 +40,7 @@ pub async fn check_data(
     progress: impl FnMut(Scanned<'_>),
 ) -> Result<Vec<Found>, Failure> {
     let mut conn = source::connect::connect(&config.source).await?;
-    let tables = source::reader::tables(&mut conn, filter).await?;
+    let tables = source::reader::tables(&mut conn, filter, &config.types).await?;
     let chunk_rows = config.snapshot.chunk_rows;
     data::scan(&mut conn, &tables, filter, &config.policies, chunk_rows, progress).await
 }

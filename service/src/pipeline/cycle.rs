@@ -15,6 +15,7 @@ use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
 use crate::sink::apply::Applier;
 use crate::sink::conversions::Conversion;
+use crate::sink::objects::{self, Attempt};
 use crate::sink::table_state::{Ownership, TableState};
 use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
@@ -62,9 +63,12 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
     let states = writer.load_tables().await?;
+    objects::build(&mut writer, &states.iter().collect::<Vec<_>>(), Attempt::All).await?;
+    publish_objects(&context.status, &writer).await?;
     catalog::verify(writer.client(), &states).await?;
     publish_tables(&context.status, &states);
     let dump = Dump::open(&config.source, &resume.replica_uuid, &resume.dump_set).await?;
+    let (models, _) = reader::describe(&mut conn, &context.filter, &config.types).await?;
     let caught_up_at = reader::gtid_executed(&mut conn).await?;
     let policy = FoldPolicy {
         filter: context.filter.clone(),
@@ -73,8 +77,13 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     };
     let startup = startup_xids(&mut conn, &mut writer).await?;
     let fold = Fold::new(resume.processed, resume.overlap, policy).with_startup_xids(startup);
-    let policies = Arc::clone(&config.policies);
-    let applier = Applier::new(writer, states, context.filter.clone(), config.ddl.clone(), policies)?;
+    let (ddl, types, policies) = (config.ddl.clone(), config.types.clone(), Arc::clone(&config.policies));
+    let mut applier = Applier::new(writer, states, context.filter.clone(), ddl, types, policies)?;
+    applier.present(models, &caught_up_at);
+    if applier.take_over_definitions().await? {
+        applier.build_objects().await?;
+        publish_objects(&context.status, applier.writer_mut()).await?;
+    }
     Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
 }
 
@@ -91,10 +100,11 @@ async fn startup_xids(conn: &mut Conn, writer: &mut Writer) -> Result<BTreeSet<X
 /// Settings can change between cycles, so they are looked at in each.
 async fn preflight(context: &Context, conn: &mut Conn, writer: &Writer) -> Result<(), Failure> {
     let config = &context.config;
-    let findings = source::preflight::check(conn, &config.source, &context.filter, config.fold.xa).await?;
+    let (settings, types) = (&config.source, &config.types);
+    let findings = source::preflight::check(conn, settings, &context.filter, types, config.fold.xa).await?;
     refuse(Reason::SourcePreflight, &findings)?;
     if config.policies.names_columns() {
-        config.policies.check(&reader::tables(conn, &context.filter).await?)?;
+        config.policies.check(&reader::tables(conn, &context.filter, types).await?)?;
     }
     let findings = sink::preflight::check_session(writer.client(), &config.name, &[]).await?;
     refuse(Reason::TargetPreflight, &findings)?;
@@ -150,6 +160,12 @@ async fn copy(
     }
     snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
     progress.committed = true;
+    Ok(())
+}
+
+/// What the target lacks of the source's indexes and constraints.
+pub(super) async fn publish_objects(status: &StatusHandle, writer: &Writer) -> Result<(), Failure> {
+    status.objects(&objects::findings(writer.client(), writer.fence().pipeline()).await?);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod budget;
 mod check;
 mod continuity;
 mod cycle;
+mod plan;
 mod queue;
 mod stream;
 mod watch;
@@ -27,6 +28,7 @@ use budget::Budget;
 use stream::End;
 
 pub use check::{check, check_data};
+pub use plan::plan;
 
 /// How long recording a halt in the target may take: the halt stands without it.
 const RECORD_HALT_PATIENCE: Duration = Duration::from_secs(15);

@@ -186,6 +186,7 @@ impl Apply<'_> {
             if applied.units > 0 {
                 locked_since = None;
             }
+            self.follow_definitions(&applied).await?;
             match applied.pause {
                 None => return Ok(None),
                 Some(Pause::NeedsCopy) => return Ok(Some(End::StartOver)),
@@ -200,6 +201,24 @@ impl Apply<'_> {
         }
     }
 
+    /// Reads the definitions that a schema change has touched, takes over what the position has
+    /// reached, and builds what that asks for.
+    async fn follow_definitions(&mut self, applied: &apply::Progress) -> Result<(), Failure> {
+        let mut models = Vec::new();
+        for name in &applied.redefined {
+            models.extend(reader::table(&mut self.conn, name, &self.context.config.types).await?);
+        }
+        if !applied.redefined.is_empty() {
+            let executed = reader::gtid_executed(&mut self.conn).await?;
+            self.applier.present(models, &executed);
+        }
+        if self.applier.take_over_definitions().await? || applied.tables_changed() {
+            self.applier.build_objects().await?;
+            cycle::publish_objects(&self.context.status, self.applier.writer_mut()).await?;
+        }
+        Ok(())
+    }
+
     /// Reads the definition of a table that the unit creates, as the source has it now.
     async fn announce(&mut self, name: TableName, unit: Option<&Unit>) -> Result<(), Failure> {
         let Some(unit) = unit else { return Ok(()) };
@@ -210,7 +229,7 @@ impl Apply<'_> {
             let message = format!("the source has not finished {}, which it has sent", unit.gtid());
             return Err(Failure::retry(Side::Source, message));
         }
-        let model = reader::table(&mut self.conn, &name).await?;
+        let model = reader::table(&mut self.conn, &name, &self.context.config.types).await?;
         self.applier.announce(name, model);
         Ok(())
     }

@@ -6,6 +6,7 @@
 mod conversion;
 mod data_type;
 mod default;
+mod details;
 pub mod fill;
 mod layout;
 mod table;
@@ -19,6 +20,8 @@ use super::ddl::{
     AlterOperation, ColumnDefinition, DefaultValue, ForeignKeyDefinition, IndexDefinition, IndexKind,
     KeyPart, Literal, TypeName,
 };
+use super::details::ColumnDetails;
+use super::renaming::Renaming;
 use super::types::{TypeContext, target_type};
 use super::{Column, MysqlType, TableModel, TableName, TargetType};
 
@@ -43,6 +46,8 @@ pub struct Altered {
     pub model: TableModel,
     /// In the order in which the target carries them out.
     pub changes: Vec<TargetChange>,
+    /// What has another name; the table itself keeps its own here.
+    pub renaming: Renaming,
 }
 
 /// The change's effect on rows can't be computed here: the table has to be copied again.
@@ -169,13 +174,15 @@ impl Alteration<'_> {
             columns.push(column);
         }
         let key = self.key()?;
-        let mut model =
-            TableModel { columns, key, default_charset: self.charset.clone(), ..self.model.clone() };
+        let renaming = details::renaming(self.model, &self.slots, self.operations);
+        let details = details::remaining(self.model, &self.slots, self.operations, &renaming);
+        let default_charset = self.charset.clone();
+        let mut model = TableModel { columns, key, default_charset, details, ..self.model.clone() };
         for operation in self.operations {
             table::carry_over(operation, &mut model, &mut changes)?;
         }
         table::check_key(self.model, &model, self.operations)?;
-        Ok(Altered { model, changes })
+        Ok(Altered { model, changes, renaming })
     }
 
     fn drops(&self) -> Vec<TargetChange> {
@@ -233,6 +240,7 @@ impl Alteration<'_> {
             auto_increment: false,
             generated: false,
             not_null_dropped: false,
+            details: ColumnDetails::default(),
         };
         let fill = default::fill(definition, &column.mysql, nullable, self.facts)?;
         let default = definition.default.clone();
@@ -310,14 +318,21 @@ impl Alteration<'_> {
         let in_primary_key = self.model.key_is_primary && self.model.key.contains(&origin);
         let nullable = definition.nullable.unwrap_or(!in_primary_key && !definition.auto_increment);
         let zero_one = old.target == TargetType::Boolean;
+        let target = match old.details.overridden {
+            true if mysql == old.mysql => old.target,
+            true => return Err(Resync { why: "another type for a column whose type is configured" }),
+            false => self.target(&definition.name, &mysql, zero_one, definition.auto_increment)?,
+        };
+        let ColumnDetails { joined, overridden, .. } = old.details;
         Ok(Column {
             name: definition.name.clone(),
-            target: self.target(&definition.name, &mysql, zero_one, definition.auto_increment)?,
+            target,
             mysql,
             nullable,
             auto_increment: definition.auto_increment,
             generated: false,
             not_null_dropped: old.not_null_dropped && !nullable,
+            details: ColumnDetails { joined, overridden, ..ColumnDetails::default() },
         })
     }
 

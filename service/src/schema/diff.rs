@@ -2,6 +2,8 @@
 //! the model needs. Nothing is assumed to be close enough: what differs is named.
 
 use super::charset::{self, Charset};
+use super::names::Candidates;
+use super::objects::unique_indexes;
 use super::{Column, MysqlType, TableModel, TargetType};
 use crate::binlog::table_map::{Encoding, MapColumn, TableMap};
 use crate::halt::{Halt, Reason};
@@ -207,11 +209,20 @@ pub struct UniqueIndex {
     pub valid: bool,
 }
 
+/// Which unique indexes the target's table may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Uniqueness {
+    /// That of the key alone: others could trip while rows of different times stand side by side.
+    OfKey,
+    /// Those of the source: the rows are those of one time, changed in the source's order.
+    OfSource,
+}
+
 /// What makes the target's table unfit for exact replication of the model, one sentence each;
 /// empty where it is fit. It may be looser than the source in nullability and have columns more,
-/// if PostgreSQL fills them by itself.
+/// if PostgreSQL fills them by itself. Indexes that are not unique are free.
 #[must_use]
-pub fn check_target(model: &TableModel, target: &TargetTable) -> Vec<String> {
+pub fn check_target(model: &TableModel, target: &TargetTable, uniqueness: Uniqueness) -> Vec<String> {
     let mut differences = Vec::new();
     if target.kind != 'r' {
         differences.push("it is not an ordinary table".to_owned());
@@ -232,7 +243,7 @@ pub fn check_target(model: &TableModel, target: &TargetTable) -> Vec<String> {
                 .push(format!("column \"{name}\" is not the source's, and is NOT NULL without a default"));
         }
     }
-    index_differences(model, target, &mut differences);
+    index_differences(model, target, uniqueness, &mut differences);
     for name in &target.firing {
         differences.push(format!("trigger or rule \"{name}\" also fires for replicated changes"));
     }
@@ -262,9 +273,12 @@ fn column_differences(column: &Column, in_key: bool, found: &TargetColumn, diffe
     }
 }
 
-/// Exactly one unique index, that of the key. Others could trip while the table catches up, when
-/// rows of different times stand side by side.
-fn index_differences(model: &TableModel, target: &TargetTable, differences: &mut Vec<String>) {
+fn index_differences(
+    model: &TableModel,
+    target: &TargetTable,
+    uniqueness: Uniqueness,
+    differences: &mut Vec<String>,
+) {
     let key: Vec<&str> = key_columns(model);
     let (of_key, others): (Vec<_>, Vec<_>) = target
         .unique_indexes
@@ -273,10 +287,16 @@ fn index_differences(model: &TableModel, target: &TargetTable, differences: &mut
     if of_key.is_empty() && !key.is_empty() {
         differences.push(format!("it has no primary key or unique index on ({})", key.join(", ")));
     }
-    for index in others {
-        differences.push(format!("unique index \"{}\" is not that of the source's key", index.name));
+    let (of_source, foreign): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|index| uniqueness == Uniqueness::OfSource && is_of_source(model, index));
+    for index in foreign {
+        differences.push(match uniqueness {
+            Uniqueness::OfKey => format!("unique index \"{}\" is not that of the source's key", index.name),
+            Uniqueness::OfSource => format!("unique index \"{}\" is not one of the source's", index.name),
+        });
     }
-    for index in of_key {
+    for index in of_key.into_iter().chain(of_source) {
         if index.deferrable {
             differences.push(format!("unique index \"{}\" is deferrable", index.name));
         }
@@ -284,6 +304,15 @@ fn index_differences(model: &TableModel, target: &TargetTable, differences: &mut
             differences.push(format!("unique index \"{}\" is not valid", index.name));
         }
     }
+}
+
+/// Whether the source has this unique index too: over the same whole columns, or, where it is over
+/// expressions, by the name that it was given.
+fn is_of_source(model: &TableModel, index: &UniqueIndex) -> bool {
+    unique_indexes(model).any(|(name, ours)| match &ours.columns {
+        Some(columns) => !index.partial && index.columns == *columns,
+        None => !index.partial && Candidates::of_index(&model.name, name).contain(&index.name),
+    })
 }
 
 fn key_columns(model: &TableModel) -> Vec<&str> {

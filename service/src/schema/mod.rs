@@ -2,15 +2,26 @@
 
 pub mod alter;
 pub mod charset;
+mod check;
 pub mod ddl;
+mod default;
+pub mod details;
 pub mod diff;
 pub mod filter;
+mod index;
+pub mod names;
+pub mod objects;
+pub mod overrides;
 pub mod phase;
+pub mod plan;
 pub mod policy;
+pub mod renaming;
 pub mod render;
 pub mod types;
 
 use serde::{Deserialize, Serialize};
+
+use details::{ColumnDetails, TableDetails};
 
 /// A source table's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -120,6 +131,9 @@ pub struct Column {
     pub auto_increment: bool,
     /// VIRTUAL or STORED generated: present in row images, stored on the target as a plain column.
     pub generated: bool,
+    /// What rows do not depend on.
+    #[serde(default)]
+    pub details: ColumnDetails,
 }
 
 /// A PostgreSQL column type that Tidegate writes in binary form.
@@ -176,4 +190,7 @@ pub struct TableModel {
     /// Character set of columns to come that name none; `None` in models recorded before it was read.
     #[serde(default)]
     pub default_charset: Option<String>,
+    /// What rows do not depend on.
+    #[serde(default)]
+    pub details: TableDetails,
 }

@@ -346,6 +346,7 @@ mod tests {
             target: *target,
             nullable: false,
             not_null_dropped: false,
+            details: Default::default(),
             auto_increment: false,
             generated: false,
         };
@@ -356,6 +357,7 @@ mod tests {
             key_is_primary: false,
             engine: "InnoDB".to_owned(),
             default_charset: None,
+            details: Default::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::charset::{Charset, TextError};
-use super::{MysqlType, TableName, TargetType};
+use super::{Column, MysqlType, TableName, TargetType};
 use crate::halt::{Halt, Reason};
 
 /// A row of `information_schema.COLUMNS`, as far as it describes the type (MySQL manual, "The
@@ -165,6 +165,15 @@ fn parse_labels(column_type: &str) -> Option<Vec<String>> {
             Some(_) => return None,
         }
     }
+}
+
+/// Whether the data may make the column a boolean. One that a foreign key joins with others is never:
+/// their data may differ, and their type may not.
+#[must_use]
+pub fn may_become_boolean(column: &Column) -> bool {
+    matches!(column.mysql, MysqlType::TinyInt { display_width_one: true, .. })
+        && !column.details.joined
+        && !column.details.overridden
 }
 
 /// What the choice of a target type depends on beside the type itself.

@@ -4,15 +4,17 @@
 //! others. A batch is a run of whole source transactions; a schema change is a batch of its own.
 //! When a unit can't be applied, the units before it are committed and the unit halts.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 mod ddl;
+mod details;
 
 use super::catalog;
 use super::checkpoint::{Batch, ColumnChanges, CommitError, Position, Progress as Committed, commit};
 use super::conversions::{Conversion, Ledger};
 use super::error::failure;
+use super::objects::{self, Attempt};
 use super::rows::{RowError, RowWriter};
 use super::table_state::TableState;
 use super::tables::{Table, Tables};
@@ -26,8 +28,10 @@ use crate::fold::xa::XidDigest;
 use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
+use crate::schema::overrides::Overrides;
 use crate::schema::policy::{Policies, TargetChange};
 use crate::schema::{TableModel, TableName};
+use details::Presented;
 
 /// Applies units and advances the position with them.
 pub struct Applier {
@@ -36,6 +40,9 @@ pub struct Applier {
     filter: Arc<Filter>,
     position: Position,
     ddl: DdlConfig,
+    types: Overrides,
+    /// Definitions as the source has them, by table, until the position reaches them.
+    presented: BTreeMap<TableName, Presented>,
     /// The definition of a table that the unit at hand creates, as the source has it now; `None`
     /// if it has none.
     announced: Option<(TableName, Option<TableModel>)>,
@@ -59,6 +66,8 @@ pub struct Progress {
     pub removed: Vec<TableName>,
     /// What was added to the ledger of converted values.
     pub conversions: Vec<Conversion>,
+    /// Tables whose definition is to be read from the source: see [`Applier::present`].
+    pub redefined: Vec<TableName>,
     /// Why it ended before the last unit, if it did.
     pub pause: Option<Pause>,
 }
@@ -106,6 +115,7 @@ impl Applier {
         tables: Vec<TableState>,
         filter: Arc<Filter>,
         ddl: DdlConfig,
+        types: Overrides,
         policies: Arc<Policies>,
     ) -> Result<Self, Halt> {
         let Some(position) = writer.checkpoint().position.clone() else {
@@ -115,7 +125,8 @@ impl Applier {
             ));
         };
         let tables = Tables::new(tables, policies);
-        Ok(Self { writer, tables, filter, ddl, position, announced: None, rows: RowWriter::default() })
+        let (presented, announced, rows) = (BTreeMap::new(), None, RowWriter::default());
+        Ok(Self { writer, tables, filter, ddl, types, presented, position, announced, rows })
     }
 
     /// How far the pipeline is, durably.
@@ -129,6 +140,18 @@ impl Applier {
         self.tables.states()
     }
 
+    /// Builds the indexes and constraints that the tables can have now. Nothing is applied meanwhile.
+    ///
+    /// # Errors
+    /// As [`objects::build`].
+    pub async fn build_objects(&mut self) -> Result<(), Failure> {
+        let states: Vec<&TableState> = self.tables.states().collect();
+        if objects::build(&mut self.writer, &states, Attempt::New).await? > 0 {
+            self.tables.look_again();
+        }
+        Ok(())
+    }
+
     /// For what else the owner of the pipeline writes: halts, the source's identity.
     pub const fn writer_mut(&mut self) -> &mut Writer {
         &mut self.writer
@@ -137,7 +160,11 @@ impl Applier {
     /// Hands over the definition of a table that the next unit creates, as the source has it now;
     /// `None` if it has no such table any more. Should it have changed since, its first table map
     /// says so, and the table is copied.
-    pub fn announce(&mut self, table: TableName, model: Option<TableModel>) {
+    pub fn announce(&mut self, table: TableName, mut model: Option<TableModel>) {
+        // Rows of the time before may not satisfy them: they are presented once it has passed.
+        if let Some(model) = &mut model {
+            model.details = model.details.without_objects();
+        }
         self.announced = Some((table, model));
     }
 

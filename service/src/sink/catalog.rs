@@ -4,12 +4,14 @@ use tokio_postgres::{Client, Row};
 
 use super::checkpoint::{CommitError, Progress, commit};
 use super::error::{failure, while_doing};
+use super::objects;
 use super::statements;
 use super::table_state::{Ownership, TableState};
 use super::transaction::{FencedTransaction, OpError};
 use super::writer::Writer;
 use crate::halt::{Failure, Halt, Reason};
-use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, check_target};
+use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, Uniqueness, check_target};
+use crate::schema::names::Names;
 use crate::schema::phase::TablePhase;
 use crate::schema::render;
 use crate::schema::{TableModel, TableName};
@@ -130,7 +132,7 @@ pub async fn verify(client: &Client, tables: &[TableState]) -> Result<(), Failur
             return Err(on(Halt::new(Reason::CheckpointInvalid, detail), name));
         }
         match read_table(client, name).await? {
-            Some(found) => check(client, &state.model, &found).await?,
+            Some(found) => check(client, &state.model, &found, state.uniqueness()).await?,
             None => return Err(on(Halt::new(Reason::TargetDrift, "the target's table is missing"), name)),
         }
     }
@@ -139,13 +141,17 @@ pub async fn verify(client: &Client, tables: &[TableState]) -> Result<(), Failur
 
 /// Checks the model's table and holds it as it is until the transaction ends: the lock is that of
 /// a write. Returns the table's [`SIGNATURE`].
-pub(super) async fn hold_fit(client: &Client, model: &TableModel) -> Result<String, Failure> {
+pub(super) async fn hold_fit(
+    client: &Client,
+    model: &TableModel,
+    uniqueness: Uniqueness,
+) -> Result<String, Failure> {
     let doing = "locking a target table";
     let lock = statements::lock(model)?;
     client.batch_execute(&lock).await.map_err(while_doing(doing))?;
     let missing = || on(Halt::new(Reason::TargetDrift, "the target's table is missing"), &model.name);
     let found = read_table(client, &model.name).await?.ok_or_else(missing)?;
-    check(client, model, &found).await?;
+    check(client, model, &found, uniqueness).await?;
     let (schema, table) = render::target_name(&model.name)?;
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&schema, &table, &None::<&str>];
     let row = client.query_one(SIGNATURE, &params).await.map_err(while_doing(doing))?;
@@ -189,11 +195,19 @@ async fn clear(tx: &mut FencedTransaction<'_>, state: &TableState) -> Result<(),
     let model = &state.model;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     let Some(found) = read_table(client, &model.name).await? else { return Ok(()) };
-    let fits = check_target(model, &found).is_empty();
+    objects::drop_objects(client, &model.name).await?;
+    let fits = check_target(model, &found, Uniqueness::OfKey).is_empty();
     // The labels of an enum are in a CHECK, and may have changed.
     let keeps = fits && !has_checks(client, &model.name).await?;
     match state.ownership {
         Ownership::Created if !keeps => drop_table(client, &model.name).await.map(drop),
+        Ownership::Created => {
+            empty(client, &model.name).await?;
+            for statement in render::present_details(model)? {
+                client.batch_execute(&statement).await.map_err(while_doing("setting a table's defaults"))?;
+            }
+            Ok(())
+        }
         _ if fits => empty(client, &model.name).await.map(drop),
         _ => Ok(()),
     }
@@ -252,7 +266,7 @@ pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -
     let name = &model.name;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     if let Some(found) = read_table(client, name).await? {
-        check(client, model, &found).await?;
+        check(client, model, &found, Uniqueness::OfKey).await?;
         let doing = "looking for rows in a target table";
         let row = client.query_one(&statements::has_rows(model)?, &[]).await.map_err(while_doing(doing))?;
         if row.try_get(0).map_err(while_doing(doing))? {
@@ -262,9 +276,11 @@ pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -
         return Ok(Created { ownership: Ownership::Adopted, statements: String::new() });
     }
     let mut run = create_schema(client, &name.database).await?;
-    let statement = render::create_table(model)?;
-    client.batch_execute(&statement).await.map_err(|error| failure("creating a table", &error))?;
-    run.push(statement);
+    let statements = render::create_statements(model, &mut relations(client, &name.database).await?)?;
+    for statement in &statements {
+        client.batch_execute(statement).await.map_err(|error| failure("creating a table", &error))?;
+    }
+    run.extend(statements);
     Ok(Created { ownership: Ownership::Created, statements: run.join(";\n") })
 }
 
@@ -286,8 +302,23 @@ async fn schema_exists(client: &Client, schema: &str) -> Result<bool, Failure> {
     row.try_get(0).map_err(while_doing(doing))
 }
 
-async fn check(client: &Client, model: &TableModel, found: &TargetTable) -> Result<(), Failure> {
-    let mut differences = check_target(model, found);
+/// Names of everything that shares a namespace with the schema's indexes.
+pub(super) async fn relations(client: &Client, schema: &str) -> Result<Names, Failure> {
+    let doing = "reading the target's catalog";
+    let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+        WHERE n.nspname = $1::text";
+    let rows = client.query(sql, &[&schema]).await.map_err(while_doing(doing))?;
+    let names: Result<Vec<String>, _> = rows.iter().map(|row| row.try_get(0)).collect();
+    Ok(Names::new(names.map_err(while_doing(doing))?))
+}
+
+async fn check(
+    client: &Client,
+    model: &TableModel,
+    found: &TargetTable,
+    uniqueness: Uniqueness,
+) -> Result<(), Failure> {
+    let mut differences = check_target(model, found, uniqueness);
     if has_row_security(client, &model.name).await? {
         differences.push("its row security policies apply to Tidegate's role".to_owned());
     }

@@ -6,6 +6,7 @@ use tokio_postgres::{Client, Row};
 
 use super::conversions::{self, Conversion};
 use super::error::{control_schema_invalid, while_doing};
+use super::objects::{self, ObjectRecord};
 use super::params::{Params, ParamsBuilder};
 use super::schema_change::AppliedChange;
 use super::table_state::{self, TableState, name_params};
@@ -117,8 +118,10 @@ pub(super) enum Progress<'a> {
         tables: &'a [TableState],
         clears_halt: bool,
     },
-    /// A table's copy starts anew: its chunks are forgotten.
+    /// A table's copy starts anew: its chunks and objects are forgotten.
     CopyRestart(&'a TableState),
+    /// An index or constraint was built, or could not be.
+    Object(&'a ObjectRecord),
     Source(&'a Uuid),
     /// XA transactions that may be resolved without having been prepared in the stream.
     StartupXids(&'a BTreeSet<XidDigest>),
@@ -231,7 +234,12 @@ async fn write(tx: &mut FencedTransaction<'_>, progress: &Progress<'_>) -> Resul
         }
         Progress::CopyRestart(table) => {
             write_tables(tx, &pipeline, std::slice::from_ref(*table)).await?;
-            for sql in [table_state::FORGET_CHUNKS, table_state::RESET_ROWS_COPIED, conversions::FORGET] {
+            for sql in [
+                table_state::FORGET_CHUNKS,
+                table_state::RESET_ROWS_COPIED,
+                conversions::FORGET,
+                objects::FORGET,
+            ] {
                 let params = name_params(&pipeline, table.name()).build();
                 send(tx, "restarting a copy", sql, params, Expect::Any).await?;
             }
@@ -247,6 +255,17 @@ async fn write(tx: &mut FencedTransaction<'_>, progress: &Progress<'_>) -> Resul
             }
         }
         Progress::Halt(halt) => write_halt(tx, &pipeline, halt).await?,
+        Progress::Object(record) => {
+            let params = name_params(&pipeline, &record.table)
+                .text(record.kind.name())
+                .text(&record.name)
+                .text(&record.target_name)
+                .text(record.outcome.name())
+                .optional_text(record.detail.as_deref())
+                .text(&record.statement)
+                .build();
+            send(tx, "recording an object", objects::SAVE, params, Expect::Rows(1)).await?;
+        }
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use super::transaction::{FencedTransaction, OpError};
 use crate::convert::Uses;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableModel;
+use crate::schema::diff::Uniqueness;
 use crate::schema::policy::TargetChange;
 
 /// Bytes handed to the connection at a time: from 64 to 256 KiB the protocol's overhead is small
@@ -66,7 +67,7 @@ impl ChunkWriter {
             ledger.changed(THE_TABLE, *change, &statement, None);
         }
         let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
-        catalog::hold_fit(client, model).await?;
+        catalog::hold_fit(client, model, Uniqueness::OfKey).await?;
         let sink = client.copy_in(&copy_in).await.map_err(while_doing("opening a COPY"))?;
         let buffer = Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4);
         let mut copy = ChunkCopy {

@@ -15,6 +15,7 @@ pub mod conversions;
 pub mod copy;
 pub mod error;
 pub mod migrate;
+pub mod objects;
 mod params;
 pub mod preflight;
 mod prepared;

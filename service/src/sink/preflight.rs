@@ -11,7 +11,7 @@ use super::statements;
 use crate::config::TargetConfig;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::preflight::Finding;
-use crate::schema::diff::check_target;
+use crate::schema::diff::{Uniqueness, check_target};
 use crate::schema::render::{self, quote_ident};
 use crate::schema::{TableModel, TableName};
 
@@ -297,7 +297,10 @@ async fn check_table(
 ) -> Result<(), Failure> {
     let Some(found) = catalog::read_table(client, &model.name).await? else { return Ok(()) };
     let table = render::qualified(&model.name)?;
-    for difference in check_target(model, &found) {
+    let owner = owner(client, &model.name).await?;
+    let is_own = owner.as_deref() == Some(pipeline);
+    let uniqueness = if is_own { Uniqueness::OfSource } else { Uniqueness::OfKey };
+    for difference in check_target(model, &found, uniqueness) {
         findings.push(Finding::error(
             "target.table",
             format!("{table}: {difference}"),
@@ -314,8 +317,8 @@ async fn check_table(
             "replicated rows are inserted, updated and deleted, and matched by their key",
             format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {}", role(client).await?),
         ));
-    } else if let Some(owner) = owner(client, &model.name).await? {
-        if owner != pipeline {
+    } else if let Some(owner) = owner {
+        if !is_own {
             findings.push(Finding::error(
                 "target.table_owner",
                 format!("pipeline {owner:?} writes {table}"),

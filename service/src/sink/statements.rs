@@ -132,6 +132,7 @@ mod tests {
             not_null_dropped: false,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         };
         TableModel {
             name: TableName { database: "app".to_owned(), table: "a\"b".to_owned() },
@@ -140,6 +141,7 @@ mod tests {
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
             default_charset: None,
+            details: Default::default(),
         }
     }
 

@@ -7,6 +7,8 @@ use super::error::{control_schema_invalid, while_doing};
 use super::params::{Params, ParamsBuilder};
 use crate::gtid::GtidSet;
 use crate::halt::{Failure, Halt, Reason};
+use crate::schema::details::TableDetails;
+use crate::schema::diff::Uniqueness;
 use crate::schema::phase::TablePhase;
 use crate::schema::render::target_name;
 use crate::schema::{TableModel, TableName};
@@ -92,7 +94,8 @@ impl TableState {
     pub fn unknown(name: TableName, phase: TablePhase) -> Result<Self, Halt> {
         let (columns, key, engine) = (Vec::new(), Vec::new(), String::new());
         let (key_is_primary, default_charset) = (false, None);
-        Self::new(TableModel { name, columns, key, key_is_primary, engine, default_charset }, phase)
+        let details = TableDetails::default();
+        Self::new(TableModel { name, columns, key, key_is_primary, engine, default_charset, details }, phase)
     }
 
     #[must_use]
@@ -104,6 +107,17 @@ impl TableState {
     #[must_use]
     pub fn target(&self) -> String {
         format!("{}.{}", self.target_schema, self.target_table)
+    }
+
+    /// The unique indexes that the target's table may have: those of the source once its rows are
+    /// those of one time, as they are from the start where one capture gave them all.
+    #[must_use]
+    pub fn uniqueness(&self) -> Uniqueness {
+        match self.phase {
+            TablePhase::Streaming => Uniqueness::OfSource,
+            TablePhase::CatchingUp if self.converge_set.is_none() => Uniqueness::OfSource,
+            _ => Uniqueness::OfKey,
+        }
     }
 
     /// Whether a table that is catching up shows one state of the source at `position`. Prepared XA

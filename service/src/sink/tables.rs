@@ -131,6 +131,13 @@ impl Tables {
         }
     }
 
+    /// The target's tables have been changed: each is checked again before it is written.
+    pub(super) fn look_again(&mut self) {
+        for table in &mut self.tables {
+            table.prepared = None;
+        }
+    }
+
     pub(super) fn mark_streaming(&mut self, names: &[TableName]) {
         for table in &mut self.tables {
             if names.contains(table.state.name()) {
@@ -143,6 +150,10 @@ impl Tables {
 impl Known for Tables {
     fn state(&self, name: &TableName) -> Option<&TableState> {
         self.find(&name.database, &name.table).and_then(|index| self.get(index)).map(|table| &table.state)
+    }
+
+    fn all(&self) -> Vec<&TableState> {
+        self.states().collect()
     }
 
     fn in_database(&self, database: &str) -> Vec<&TableState> {
@@ -238,7 +249,7 @@ impl Table {
     /// Checks the target's table, which can't change until the batch ends, and prepares its
     /// statements.
     pub(super) async fn prepare(&mut self, client: &Client, batch: u64) -> Result<(), Failure> {
-        self.signature = catalog::hold_fit(client, &self.state.model).await?;
+        self.signature = catalog::hold_fit(client, &self.state.model, self.state.uniqueness()).await?;
         self.prepared = Some(prepared::prepare(client, &self.state.model).await?);
         self.looked_in = batch;
         Ok(())

@@ -105,7 +105,7 @@ impl Run<'_> {
 
     /// The tables of the filter whose copy is not complete, new ones among them.
     async fn tables_to_copy(&mut self, filter: &Filter) -> Result<Vec<TableState>, Failure> {
-        let models = reader::tables(&mut self.conn, filter).await?;
+        let models = reader::tables(&mut self.conn, filter, &self.config.types).await?;
         let known = self.writer.load_tables().await?;
         self.check_history(&known).await?;
         let Discovered { unfinished, new, gone } = discover(models, known)?;

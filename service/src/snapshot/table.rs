@@ -10,14 +10,14 @@ use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
 use super::copy::{self, Ended, Job};
-use super::plan::{Chunk, Facts, Plan, Start, same_definition};
+use super::plan::{Chunk, Facts, Plan, Start, same_definition, with_targets};
 use super::watch::{KeptLock, Watch};
 use super::{Run, ddl, label};
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::phase::TablePhase;
-use crate::schema::types::{TypeContext, target_type};
-use crate::schema::{MysqlType, TableModel, TableName, TargetType};
+use crate::schema::types::{TypeContext, may_become_boolean, target_type};
+use crate::schema::{TableModel, TableName, TargetType};
 use crate::sink::copy::{ChunkWriter, Copied};
 use crate::sink::table_state::TableState;
 use crate::sink::{self, catalog};
@@ -67,7 +67,7 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
         state.phase = TablePhase::Capturing;
         run.save(state).await?;
     }
-    let present = reader::table(&mut run.conn, state.name()).await?.ok_or_else(gone)?;
+    let present = reader::table(&mut run.conn, state.name(), &run.config.types).await?.ok_or_else(gone)?;
     let terms = terms(run, &present);
     let captured = {
         let tell = |waiting| run.tell_of_wait(state.name(), waiting);
@@ -143,7 +143,8 @@ fn terms(run: &Run<'_>, model: &TableModel) -> Terms {
 
 /// How a copy begins or goes on.
 enum Decided {
-    Resume,
+    /// With the present definition and the target types chosen at the beginning.
+    Resume(TableModel),
     Anew(TableModel),
 }
 
@@ -158,7 +159,7 @@ async fn decide(
     views: &mut [View],
 ) -> Result<Option<Decided>, Failure> {
     let mut conn = open(&run.config.source, &run.server).await?;
-    let fresh = reader::table(&mut conn, state.name()).await?.ok_or_else(gone)?;
+    let fresh = reader::table(&mut conn, state.name(), &run.config.types).await?.ok_or_else(gone)?;
     if terms(run, &fresh) != *captured_on {
         return Ok(None);
     }
@@ -172,7 +173,7 @@ async fn decide(
         facts.no_ddl = run.ddl_between(first, set, state.name()).await?.is_none();
     }
     Ok(Some(match facts.start() {
-        Start::Resume => Decided::Resume,
+        Start::Resume => Decided::Resume(with_targets(fresh, &state.model)),
         Start::Anew => Decided::Anew(with_booleans(views, fresh).await?),
     }))
 }
@@ -191,7 +192,10 @@ async fn begin(
     set: GtidSet,
 ) -> Result<Begun, Failure> {
     match decided {
-        Decided::Resume => resume(run, state, set).await?,
+        Decided::Resume(model) => {
+            state.model = model;
+            resume(run, state, set).await?;
+        }
         Decided::Anew(model) => begin_anew(run, state, model, set).await?,
     }
     let plan = stored_plan(run, state).await?;
@@ -253,8 +257,7 @@ async fn with_booleans(views: &mut [View], mut model: TableModel) -> Result<Tabl
 }
 
 fn may_be_boolean(model: &TableModel, index: usize) -> bool {
-    let column = model.columns.get(index).map(|column| &column.mysql);
-    matches!(column, Some(MysqlType::TinyInt { display_width_one: true, .. }))
+    model.columns.get(index).is_some_and(may_become_boolean)
 }
 
 async fn look(

@@ -9,6 +9,7 @@ use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
 use crate::schema::policy::{Policy, ValueKind};
 use crate::sink::conversions::Conversion;
+use crate::sink::objects::ObjectFinding;
 
 /// What the pipeline is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,6 +225,28 @@ pub struct Report {
     pub tables: Vec<TableReport>,
     /// Values that PostgreSQL can't hold, by column and kind, as the ledger has them.
     pub conversions: Vec<ConversionReport>,
+    /// Indexes and constraints of the source that could not be built on the target.
+    #[serde(default)]
+    pub objects: Vec<ObjectReport>,
+}
+
+/// An index or constraint that the target lacks, or has in part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectReport {
+    /// `database.table` of the source.
+    pub table: String,
+    /// `index`, `check` or `foreign_key`.
+    pub kind: String,
+    pub name: String,
+    pub detail: String,
+}
+
+impl From<&ObjectFinding> for ObjectReport {
+    fn from(finding: &ObjectFinding) -> Self {
+        let ObjectFinding { table: TableName { database, table }, kind, name, detail } = finding;
+        let table = format!("{database}.{table}");
+        Self { table, kind: kind.clone(), name: name.clone(), detail: detail.clone() }
+    }
 }
 
 /// A time as RFC 3339 in UTC with milliseconds. A clock before 1970 reads as 1970.

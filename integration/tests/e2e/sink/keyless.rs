@@ -81,10 +81,17 @@ fn rows_of_every_type_can_be_matched() {
         for (number, (mysql, target)) in types.into_iter().enumerate() {
             let name = format!("c{number}");
             map.columns.push(source_rows::map_column(&name, &mysql));
-            let (nullable, not_null_dropped, auto_increment, generated) = (true, false, false, false);
-            let column =
-                Column { name, mysql, target, nullable, not_null_dropped, auto_increment, generated };
-            table.model.columns.push(column);
+            let (nullable, auto_increment, generated) = (true, false, false);
+            table.model.columns.push(Column {
+                name,
+                mysql,
+                target,
+                nullable,
+                auto_increment,
+                generated,
+                not_null_dropped: false,
+                details: Default::default(),
+            });
         }
         table.map = Arc::new(map);
         let mut applier = streaming(&config(&fixture), std::slice::from_ref(&table.model)).await?;

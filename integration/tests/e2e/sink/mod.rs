@@ -20,6 +20,7 @@ use tidegate::gtid::GtidSet;
 use tidegate::halt::{Failure, Halt};
 use tidegate::schema::TableModel;
 use tidegate::schema::filter::Filter;
+use tidegate::schema::overrides::Overrides;
 use tidegate::schema::phase::TablePhase;
 use tidegate::sink::apply::Applier;
 use tidegate::sink::catalog;
@@ -99,7 +100,8 @@ async fn applier(writer: Writer) -> Result<Applier> {
     let filter = Filter::new(&["*.*".to_owned()], &["*.excluded".to_owned()])?;
     let (lock_wait_timeout, lock_deadline) = (Duration::from_millis(100), PATIENCE);
     let ddl = DdlConfig { policy: DdlPolicy::Mirror, ignore: Vec::new(), lock_wait_timeout, lock_deadline };
-    Ok(Applier::new(writer, tables, Arc::new(filter), ddl, Arc::default())?)
+    let (types, policies) = (Overrides::default(), Arc::default());
+    Ok(Applier::new(writer, tables, Arc::new(filter), ddl, types, policies)?)
 }
 
 async fn resume(config: &TargetConfig) -> Result<Applier> {

@@ -74,12 +74,14 @@ impl Table {
                     not_null_dropped: false,
                     auto_increment: false,
                     generated: false,
+                    details: Default::default(),
                 })
                 .collect(),
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
             default_charset: None,
+            details: Default::default(),
             name,
         };
         let map = TableMap {

@@ -76,6 +76,7 @@ fn config(fixture: &Fixture<'_>) -> Config {
         },
         tables: TablesConfig { include: vec![format!("{}.*", fixture.source)], exclude: Vec::new() },
         policies: Arc::default(),
+        types: Default::default(),
         snapshot: SnapshotConfig {
             parallelism: 3,
             chunk_rows: 10,

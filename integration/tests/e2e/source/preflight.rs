@@ -16,7 +16,8 @@ use super::config;
 async fn findings(config: &SourceConfig, include: &[&str]) -> Result<Vec<Finding>> {
     let include: Vec<String> = include.iter().map(ToString::to_string).collect();
     let filter = Filter::new(&include, &[])?;
-    Ok(check(&mut connect(config).await?, config, &filter, XaPolicy::Refuse).await?)
+    let types = Default::default();
+    Ok(check(&mut connect(config).await?, config, &filter, &types, XaPolicy::Refuse).await?)
 }
 
 fn errors(findings: &[Finding]) -> BTreeSet<&'static str> {

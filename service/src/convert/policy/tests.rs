@@ -20,6 +20,7 @@ fn model(mysql: MysqlType, target: TargetType, nullable: bool) -> TableModel {
         target,
         nullable,
         not_null_dropped: false,
+        details: Default::default(),
         auto_increment: false,
         generated: false,
     };
@@ -30,6 +31,7 @@ fn model(mysql: MysqlType, target: TargetType, nullable: bool) -> TableModel {
         key_is_primary: false,
         engine: "InnoDB".to_owned(),
         default_charset: None,
+        details: Default::default(),
     }
 }
 

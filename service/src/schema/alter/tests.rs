@@ -43,6 +43,7 @@ fn table(columns: &str, key: &[&str]) -> TableModel {
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
         default_charset: Some("latin1".to_owned()),
+        details: Default::default(),
     };
     let Ok(Altered { mut model, .. }) = alter(&seed, &operations(&format!("add ({columns})")), &facts())
     else {

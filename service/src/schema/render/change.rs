@@ -1,6 +1,6 @@
 //! The target's DDL for what an ALTER TABLE of the source changes.
 
-use super::{column_definition, labels_check, qualified, quote_ident};
+use super::{column_definition, has_identity, has_sequence, labels_check, qualified, quote_ident};
 use crate::halt::{Halt, Reason};
 use crate::schema::alter::{Altered, TargetChange};
 use crate::schema::{Column, TableModel, TargetType};
@@ -22,7 +22,8 @@ pub trait Target {
 pub fn alter_table(altered: &Altered, target: &impl Target) -> Result<Vec<String>, Halt> {
     let model = &altered.model;
     let table = qualified(&model.name)?;
-    let (mut drops, mut renames, mut actions, mut after) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut drops, mut renames, mut after) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut defaults, mut actions) = (Vec::new(), Vec::new());
     for change in &altered.changes {
         match change {
             TargetChange::DropColumn { name } => drops.push(format!("DROP COLUMN {}", quote_ident(name)?)),
@@ -30,7 +31,14 @@ pub fn alter_table(altered: &Altered, target: &impl Target) -> Result<Vec<String
                 let (from, to) = (quote_ident(from)?, quote_ident(to)?);
                 renames.push(format!("ALTER TABLE {table} RENAME COLUMN {from} TO {to}"));
             }
-            TargetChange::SetType { column, to, .. } => actions.push(set_type(model, column, *to)?),
+            TargetChange::SetType { column, to, .. } => {
+                let found = find(model, column)?;
+                // A default need not fit the new type. One that takes numbers from a sequence does.
+                if !has_identity(found) && !has_sequence(found) {
+                    defaults.push(format!("ALTER COLUMN {} DROP DEFAULT", quote_ident(column)?));
+                }
+                actions.push(set_type(model, column, *to)?);
+            }
             TargetChange::DropNotNull { column } => {
                 actions.push(format!("ALTER COLUMN {} DROP NOT NULL", quote_ident(column)?));
             }
@@ -59,6 +67,7 @@ pub fn alter_table(altered: &Altered, target: &impl Target) -> Result<Vec<String
     };
     let mut statements: Vec<String> = joined(drops).into_iter().collect();
     statements.append(&mut renames);
+    statements.extend(joined(defaults));
     statements.extend(joined(actions));
     statements.extend(joined(after));
     Ok(statements)
@@ -83,7 +92,7 @@ fn set_type(model: &TableModel, column: &str, to: TargetType) -> Result<String, 
 
 /// The default is there for the rows that exist: the target stores it once and rewrites nothing.
 fn add_column(model: &TableModel, column: &Column, fill: Option<&str>) -> Result<String, Halt> {
-    let definition = column_definition(column, is_in_key(model, &column.name))?;
+    let definition = column_definition(column, is_in_key(model, &column.name), None)?;
     let default = fill.map(|literal| format!(" DEFAULT {literal}::{}", column.target)).unwrap_or_default();
     Ok(format!("ADD COLUMN {definition}{default}"))
 }
@@ -92,6 +101,8 @@ fn add_column(model: &TableModel, column: &Column, fill: Option<&str>) -> Result
 mod tests {
     use super::*;
     use crate::schema::alter::Fill;
+    use crate::schema::details::example_column;
+    use crate::schema::renaming::Renaming;
     use crate::schema::{MysqlType, TableName};
 
     struct Told;
@@ -107,25 +118,24 @@ mod tests {
     }
 
     fn column(name: &str, target: TargetType) -> Column {
-        let (name, mysql) = (name.to_owned(), MysqlType::Int { unsigned: false });
-        Column {
-            name,
-            mysql,
-            target,
-            nullable: false,
-            auto_increment: false,
-            generated: false,
-            not_null_dropped: false,
-        }
+        let mysql = MysqlType::Int { unsigned: false };
+        Column { nullable: false, ..example_column(name, mysql, target) }
     }
 
     #[test]
     fn what_can_goes_into_one_statement() {
         let columns = vec![column("k", TargetType::Text), column("added", TargetType::Integer)];
         let name = TableName { database: "app".to_owned(), table: "t".to_owned() };
-        let engine = "InnoDB".to_owned();
-        let model =
-            TableModel { name, columns, key: vec![0], key_is_primary: true, engine, default_charset: None };
+        let renaming = Renaming::of(&name);
+        let model = TableModel {
+            name,
+            columns,
+            key: vec![0],
+            key_is_primary: true,
+            engine: "InnoDB".to_owned(),
+            default_charset: None,
+            details: Default::default(),
+        };
         let (from, to) = (TargetType::Varchar { length: 3 }, TargetType::Text);
         let changes = vec![
             TargetChange::DropColumn { name: "gone".to_owned() },
@@ -134,12 +144,13 @@ mod tests {
             TargetChange::AddColumn { column: model.columns[1].clone(), fill: Fill::Int(7), default: None },
             TargetChange::NotCarried("a comment"),
         ];
-        let statements = alter_table(&Altered { model, changes }, &Told).unwrap();
+        let statements = alter_table(&Altered { model, changes, renaming }, &Told).unwrap();
         assert_eq!(
             statements,
             [
                 r#"ALTER TABLE "app"."t" DROP COLUMN "gone""#,
                 r#"ALTER TABLE "app"."t" RENAME COLUMN "old" TO "k""#,
+                r#"ALTER TABLE "app"."t" ALTER COLUMN "k" DROP DEFAULT"#,
                 r#"ALTER TABLE "app"."t" ALTER COLUMN "k" TYPE text COLLATE "C" USING "k"::text, ADD COLUMN "added" integer NOT NULL DEFAULT '7'::integer"#,
                 r#"ALTER TABLE "app"."t" ALTER COLUMN "added" DROP DEFAULT"#,
             ]

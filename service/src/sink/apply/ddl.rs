@@ -13,10 +13,12 @@ use tokio_postgres::error::SqlState;
 use super::super::catalog;
 use super::super::checkpoint::{Batch, CommitError, Progress as Written, commit};
 use super::super::error::{failure, while_doing};
+use super::super::objects::follow::{Following, States, follow};
 use super::super::params::Params;
 use super::super::schema_change::{Action, AppliedChange, Outcome, decide};
 use super::super::statements;
 use super::super::table_state::{Ownership, TableState};
+use super::super::tables::Tables;
 use super::super::transaction::{FencedTransaction, OpError};
 use super::{Applier, Pause, Progress, on_row};
 use crate::convert::ColumnPlan;
@@ -68,7 +70,7 @@ impl Applier {
         change: &SchemaChange,
         progress: &mut Progress,
     ) -> Result<(), Failure> {
-        let mut actions = decide(change, &self.ddl, &self.filter, &self.tables)?;
+        let mut actions = decide(change, &self.ddl, &self.filter, &self.types, &self.tables)?;
         if let Some(name) = self.unannounced(&actions) {
             progress.pause = Some(Pause::WantsModel(name.clone()));
             return Ok(());
@@ -140,7 +142,14 @@ impl Applier {
         let batch = self.writer.batch(&position);
         let mut tx = self.writer.begin().await.map_err(OpError::into_failure)?;
         let lock_timeout = self.ddl.lock_wait_timeout.as_millis();
-        let done = on_target(&mut tx, actions, self.announced.as_ref(), lock_timeout).await?;
+        let announced = self.announced.as_ref();
+        let following = prepare(&mut tx, actions, &self.tables, announced, lock_timeout).await?;
+        let mut done = on_target(&mut tx, actions, announced).await?;
+        let pipeline = tx.pipeline().to_owned();
+        let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
+        for (table, statement) in following.rename(client, &pipeline).await? {
+            done.add(&table, [statement]);
+        }
         let created = |name: &TableName| done.created.get(name).cloned();
         let mut outcome = Outcome::of(actions, &self.tables, created)?;
         for state in outcome.saved.iter_mut().filter(|state| state.has_converged(&position)) {
@@ -180,11 +189,21 @@ impl Applier {
             }
         }
         self.announced = None;
+        let is_gone = |name: &TableName| {
+            outcome.removed.contains(name) && outcome.saved.iter().all(|state| state.name() != name)
+        };
+        let touched = actions.iter().map(Action::table).chain(outcome.saved.iter().map(TableState::name));
+        for name in touched.filter(|name| !is_gone(name)) {
+            if !progress.redefined.contains(name) {
+                progress.redefined.push(name.clone());
+            }
+        }
         if outcome.needs_copy() {
             progress.pause = Some(Pause::NeedsCopy);
         }
         for name in outcome.removed {
             self.tables.remove(&name);
+            self.presented.remove(&name);
             progress.removed.push(name);
         }
         for state in outcome.saved {
@@ -217,20 +236,46 @@ fn records(change: &SchemaChange, statements: BTreeMap<TableName, Vec<String>>) 
     statements.into_iter().map(record).collect()
 }
 
-/// Does on the target what the actions say, within the transaction.
-async fn on_target(
+/// Locks the tables that the actions change, and takes from them what was built and does not stay.
+async fn prepare(
     tx: &mut FencedTransaction<'_>,
     actions: &[Action],
+    tables: &Tables,
     announced: Option<&(TableName, Option<TableModel>)>,
     lock_timeout: u128,
-) -> Result<Done, Undone> {
-    let mut done = Done::default();
+) -> Result<Following, Undone> {
+    let pipeline = tx.pipeline().to_owned();
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     let settings = format!("SET LOCAL lock_timeout = {lock_timeout}; SET LOCAL DateStyle = 'ISO'");
     client.batch_execute(&settings).await.map_err(while_doing("opening a transaction"))?;
     for action in actions {
         lock(client, action).await?;
     }
+    let created = |name: &TableName| {
+        let (_, model) = announced.filter(|(known, _)| known == name)?;
+        Some((model.clone()?, Ownership::Created))
+    };
+    let outcome = Outcome::of(actions, tables, created)?;
+    let goes = |name: &TableName| {
+        outcome.removed.contains(name) && outcome.renamings.iter().all(|renaming| renaming.from != *name)
+    };
+    let before = tables.states().filter(|state| !goes(state.name())).map(by_name).collect();
+    let stays = |state: &&TableState| !outcome.removed.contains(state.name());
+    let mut after: States<'_> = tables.states().filter(stays).map(by_name).collect();
+    after.extend(outcome.saved.iter().map(by_name));
+    let following = follow(client, &pipeline, &before, &after, &outcome.renamings).await?;
+    following.drop_objects(client, &pipeline).await.map_err(|(table, error)| locked(&error, &table))?;
+    Ok(following)
+}
+
+/// Does on the target what the actions say, within the transaction.
+async fn on_target(
+    tx: &mut FencedTransaction<'_>,
+    actions: &[Action],
+    announced: Option<&(TableName, Option<TableModel>)>,
+) -> Result<Done, Undone> {
+    let mut done = Done::default();
+    let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     for action in actions {
         let table = action.table();
         match action {
@@ -284,13 +329,19 @@ async fn lock(client: &Client, action: &Action) -> Result<(), Undone> {
         let halt = Halt::new(Reason::TargetDrift, "the target's table is missing");
         return Err(halt.on_table(&name.database, &name.table).into());
     }
-    match client.batch_execute(&statements::lock_whole(name)?).await {
-        Ok(()) => Ok(()),
-        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-            Err(Undone::Locked(name.clone()))
-        }
-        Err(error) => Err(catalog::on_name(failure("locking a target table", &error), name).into()),
+    client.batch_execute(&statements::lock_whole(name)?).await.map_err(|error| locked(&error, name))
+}
+
+/// What an error means while locks are taken.
+fn locked(error: &tokio_postgres::Error, name: &TableName) -> Undone {
+    if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+        return Undone::Locked(name.clone());
     }
+    catalog::on_name(failure("locking a target table", error), name).into()
+}
+
+const fn by_name(state: &TableState) -> (&TableName, &TableState) {
+    (state.name(), state)
 }
 
 /// Tables whose places are taken, or that go to another schema, go over names of their own.

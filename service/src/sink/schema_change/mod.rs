@@ -27,11 +27,13 @@ use crate::fold::statement::DdlKind;
 use crate::fold::unit::SchemaChange;
 use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
-use crate::schema::TableName;
 use crate::schema::alter::{Altered, Resync, TargetChange, alter};
 use crate::schema::ddl::{AlterOperation, Content, PartitionOperation};
 use crate::schema::filter::Filter;
+use crate::schema::overrides::Overrides;
 use crate::schema::phase::TablePhase;
+use crate::schema::renaming::renamed;
+use crate::schema::{Column, TableModel, TableName};
 
 use super::table_state::{Ownership, TableState};
 
@@ -115,6 +117,8 @@ impl Action {
 pub(super) trait Known {
     fn state(&self, name: &TableName) -> Option<&TableState>;
 
+    fn all(&self) -> Vec<&TableState>;
+
     /// In name order.
     fn in_database(&self, database: &str) -> Vec<&TableState>;
 }
@@ -136,6 +140,7 @@ struct Rules<'a, K> {
     change: &'a SchemaChange,
     config: &'a DdlConfig,
     filter: &'a Filter,
+    types: &'a Overrides,
     known: &'a K,
 }
 
@@ -148,9 +153,10 @@ pub(super) fn decide(
     change: &SchemaChange,
     config: &DdlConfig,
     filter: &Filter,
+    types: &Overrides,
     known: &impl Known,
 ) -> Result<Vec<Action>, Halt> {
-    let rules = Rules { change, config, filter, known };
+    let rules = Rules { change, config, filter, types, known };
     let actions = rules.actions();
     let harmless =
         |action: &&Action| matches!(action, Action::Create(_) | Action::Forget(_) | Action::Note(_));
@@ -266,15 +272,15 @@ impl<K: Known> Rules<'_, K> {
         if operations.iter().any(exchanges) {
             return self.each(tables, |table| copy(table, "EXCHANGE PARTITION"));
         }
-        let renamed = |operation: &AlterOperation| match operation {
+        let new_name = |operation: &AlterOperation| match operation {
             AlterOperation::RenameTo(to) => Some(to.clone()),
             _ => None,
         };
-        let Some(to) = operations.iter().rev().find_map(renamed) else {
+        let Some(to) = operations.iter().rev().find_map(new_name) else {
             return self.each(std::slice::from_ref(table), |table| self.alter_one(table, operations));
         };
         let rest: Vec<_> =
-            operations.iter().filter(|operation| renamed(operation).is_none()).cloned().collect();
+            operations.iter().filter(|operation| new_name(operation).is_none()).cloned().collect();
         self.alter_and_rename(table, &to, &rest)
     }
 
@@ -291,6 +297,17 @@ impl<K: Known> Rules<'_, K> {
         actions
     }
 
+    /// Whether a column that is new, or of a new type, may have its target's type from the
+    /// configuration.
+    fn types_may_differ(&self, before: &TableModel, altered: &Altered) -> bool {
+        let before = renamed(before, std::slice::from_ref(&altered.renaming));
+        let is_as_before = |column: &&Column| {
+            before.columns.iter().any(|b| b.name == column.name && b.mysql == column.mysql)
+        };
+        let mut new = altered.model.columns.iter().filter(|column| !is_as_before(column));
+        new.any(|column| self.types.may_change(&altered.model.name, column))
+    }
+
     /// What operations other than RENAME and EXCHANGE PARTITION mean for a table that they happen to.
     fn alter_one(&self, table: &TableName, operations: &[AlterOperation]) -> Action {
         let Some(state) = self.known.state(table) else { return Action::Note(table.clone()) };
@@ -303,6 +320,9 @@ impl<K: Known> Rules<'_, K> {
             }
             Ok(_) if state.provisional => copy(table, "its definition may have been read after the change"),
             Ok(_) if self.config.policy == DdlPolicy::Resync => copy(table, POLICY),
+            Ok(altered) if self.types_may_differ(&state.model, &altered) => {
+                copy(table, "a column whose type is configured")
+            }
             Ok(altered) => Action::Alter { table: table.clone(), altered: Box::new(altered) },
             Err(Resync { why }) => copy(table, why),
         }
@@ -320,8 +340,8 @@ fn removes_partitions(operation: &AlterOperation) -> bool {
     matches!(operation, AlterOperation::Partition(PartitionOperation::Drop | PartitionOperation::Truncate))
 }
 
-/// Of no consequence for the target's table as this release creates it: it has the columns, the
-/// key and the labels.
+/// Of no consequence for the columns, the key and the labels: what else the source has is read there
+/// after the change.
 const fn is_elsewhere(change: &TargetChange) -> bool {
     match change {
         TargetChange::SetDefault { .. }

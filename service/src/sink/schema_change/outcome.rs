@@ -6,6 +6,7 @@ use super::{Action, Known};
 use crate::gtid::GtidSet;
 use crate::halt::{Halt, Reason};
 use crate::schema::phase::TablePhase;
+use crate::schema::renaming::{Renaming, follow_parents};
 use crate::schema::render::target_name;
 use crate::schema::{TableModel, TableName};
 use crate::sink::table_state::{Ownership, TableState};
@@ -15,6 +16,7 @@ use crate::sink::table_state::{Ownership, TableState};
 pub(crate) struct Outcome {
     pub(crate) removed: Vec<TableName>,
     pub(crate) saved: Vec<TableState>,
+    pub(crate) renamings: Vec<Renaming>,
 }
 
 impl Outcome {
@@ -54,6 +56,7 @@ impl Outcome {
                 Action::Move { from, to } => {
                     outcome.removed.push(from.clone());
                     outcome.removed.push(to.clone());
+                    outcome.rename_table(from, to);
                     let altered = altered_states.remove(from);
                     outcome.saved.push(moved(altered.map_or_else(|| state(from), Ok)?, to)?);
                 }
@@ -62,6 +65,7 @@ impl Outcome {
                     None => TableState::unknown(name.clone(), TablePhase::Detached)?,
                 }),
                 Action::Alter { table, altered } => {
+                    outcome.renamings.push(altered.renaming.clone());
                     let state = TableState { model: altered.model.clone(), ..state(table)? };
                     altered_states.insert(table, state);
                 }
@@ -75,7 +79,31 @@ impl Outcome {
             }
         }
         outcome.saved.extend(altered_states.into_values());
+        outcome.follow_parents(known);
         Ok(outcome)
+    }
+
+    fn rename_table(&mut self, from: &TableName, to: &TableName) {
+        match self.renamings.iter_mut().find(|renaming| renaming.from == *from) {
+            Some(renaming) => renaming.to = to.clone(),
+            None => self.renamings.push(Renaming { to: to.clone(), ..Renaming::of(from) }),
+        }
+    }
+
+    /// Foreign keys go with the tables and columns that they reference.
+    fn follow_parents(&mut self, known: &impl Known) {
+        for state in &mut self.saved {
+            follow_parents(&mut state.model.details, &self.renamings);
+        }
+        let is_touched = |outcome: &Self, name: &TableName| {
+            outcome.removed.contains(name) || outcome.saved.iter().any(|state| state.name() == name)
+        };
+        for state in known.all() {
+            let mut state = state.clone();
+            if !is_touched(self, state.name()) && follow_parents(&mut state.model.details, &self.renamings) {
+                self.saved.push(state);
+            }
+        }
     }
 
     /// The state that an earlier action has left under this name.

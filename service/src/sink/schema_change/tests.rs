@@ -18,6 +18,10 @@ impl Known for Tables {
         self.0.get(name)
     }
 
+    fn all(&self) -> Vec<&TableState> {
+        self.0.values().collect()
+    }
+
     fn in_database(&self, database: &str) -> Vec<&TableState> {
         self.0.values().filter(|state| state.name().database == database).collect()
     }
@@ -37,6 +41,7 @@ fn model(table: &str) -> TableModel {
         auto_increment: false,
         generated: false,
         not_null_dropped: false,
+        details: Default::default(),
     };
     TableModel {
         name: name(table),
@@ -45,6 +50,7 @@ fn model(table: &str) -> TableModel {
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
         default_charset: None,
+        details: Default::default(),
     }
 }
 
@@ -84,7 +90,7 @@ impl Tables {
         let config =
             DdlConfig { policy: DdlPolicy::Mirror, ignore: Vec::new(), lock_wait_timeout, lock_deadline };
         let filter = Filter::new(&["app.*".to_owned()], &["app._*".to_owned()]).unwrap();
-        decide(&change, &config, &filter, self).unwrap()
+        decide(&change, &config, &filter, &Overrides::default(), self).unwrap()
     }
 
     fn rename(&self, pairs: &[(&str, &str)]) -> Vec<String> {

@@ -138,6 +138,7 @@ fn a_definition_is_compared_without_the_types_chosen_for_the_target() {
         not_null_dropped: false,
         auto_increment: false,
         generated: false,
+        details: Default::default(),
     };
     let recorded = TableModel {
         name: TableName { database: "d".to_owned(), table: "t".to_owned() },
@@ -146,6 +147,7 @@ fn a_definition_is_compared_without_the_types_chosen_for_the_target() {
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
         default_charset: None,
+        details: Default::default(),
     };
     let present = TableModel { columns: vec![column("a", TargetType::SmallInt)], ..recorded.clone() };
     assert!(same_definition(&recorded, &present));

@@ -22,6 +22,7 @@ use crate::fold::XaPolicy;
 use crate::halt::Failure;
 use crate::preflight::Finding;
 use crate::schema::filter::Filter;
+use crate::schema::overrides::Overrides;
 
 /// Access denied for lack of a privilege.
 const ER_SPECIFIC_ACCESS_DENIED: u16 = 1227;
@@ -37,18 +38,19 @@ pub async fn check(
     conn: &mut Conn,
     config: &SourceConfig,
     filter: &Filter,
+    overrides: &Overrides,
     xa: XaPolicy,
 ) -> Result<Vec<Finding>, Failure> {
     let settings = read_settings(conn).await?;
     let grants = read_grants(conn, &settings).await?;
-    let tables = facts(conn, |name| filter.matches(&name.database, &name.table)).await?;
+    let tables = facts(conn, None, |name| filter.matches(&name.database, &name.table)).await?;
     let cascades = read_cascades(conn, filter).await?;
     let mut findings = settings::check(&settings, config.server_id);
     findings.extend(check_logged_databases(conn, &tables).await?);
     findings.extend(check_replica(conn, &settings).await?);
     findings.extend(grants::check(&grants, &tables));
     findings.extend(check_prepared_xa(conn, &grants, xa).await?);
-    findings.extend(tables::check(filter, &tables));
+    findings.extend(tables::check(filter, overrides, &tables));
     findings.extend(tables::check_cascades(&settings, &cascades));
     Ok(findings)
 }

@@ -2,10 +2,12 @@
 
 use super::list;
 use super::settings::Settings;
+use crate::halt::Halt;
 use crate::preflight::Finding;
 use crate::schema::TableName;
 use crate::schema::filter::Filter;
-use crate::source::reader::{TableFacts, quote};
+use crate::schema::overrides::Overrides;
+use crate::source::reader::{TableFacts, models, quote};
 
 /// Engines that keep rows and log them, but roll nothing back and have no read view.
 const NON_TRANSACTIONAL: &[&str] = &["MyISAM", "ARCHIVE", "CSV", "MEMORY"];
@@ -18,9 +20,9 @@ pub(super) struct Cascade {
     pub(super) constraint: String,
 }
 
-pub(super) fn check(filter: &Filter, tables: &[TableFacts]) -> Vec<Finding> {
+pub(super) fn check(filter: &Filter, overrides: &Overrides, tables: &[TableFacts]) -> Vec<Finding> {
     let mut findings = check_patterns(filter, tables);
-    findings.extend(check_columns(tables));
+    findings.extend(check_columns(overrides, tables));
     findings.extend(check_engines(tables));
     findings.extend(check_keys(tables));
     findings
@@ -45,11 +47,18 @@ fn check_patterns(filter: &Filter, tables: &[TableFacts]) -> Vec<Finding> {
 }
 
 /// One finding per column that can't be converted.
-fn check_columns(tables: &[TableFacts]) -> Vec<Finding> {
-    let problems = tables.iter().flat_map(TableFacts::problems);
+fn check_columns(overrides: &Overrides, tables: &[TableFacts]) -> Vec<Finding> {
+    let mut problems: Vec<Halt> = tables.iter().flat_map(|table| table.problems(overrides)).collect();
+    if problems.is_empty() {
+        problems.extend(models(tables, overrides).err());
+    }
     problems
+        .into_iter()
         .map(|halt| {
-            let problem = format!("{}: {}", halt.table.as_deref().unwrap_or_default(), halt.detail);
+            let problem = match &halt.table {
+                Some(table) => format!("{table}: {}", halt.detail),
+                None => halt.detail.clone(),
+            };
             Finding::error(
                 "source.table.column",
                 problem,

@@ -218,6 +218,7 @@ mod tests {
             not_null_dropped: false,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         }
     }
 
