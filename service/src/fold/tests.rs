@@ -566,7 +566,8 @@ fn create_table_select_is_a_schema_change_of_its_table_alone() {
 
 /// The kinds of schema changes that come out of statements, each a group of its own.
 fn changes_of(statements: &[Part]) -> Vec<Option<DdlKind>> {
-    let groups = statements.iter().zip(1..).flat_map(|(part, gno)| group(gno, STATEMENTS, &[part.clone()]));
+    let groups =
+        statements.iter().zip(1..).flat_map(|(part, gno)| group(gno, STATEMENTS, std::slice::from_ref(part)));
     let (units, _, halt) = run(groups);
     assert_eq!(halt, None);
     let kind = |unit: &Unit| match unit {

@@ -399,7 +399,7 @@ fn labels(mysql: &MysqlType) -> Option<&[String]> {
 fn free_name(taken: &[String]) -> String {
     let mut number = 0u32;
     loop {
-        let name = format!("tidegate_aside_{number}");
+        let name = format!("aside_{number}");
         if !taken.contains(&name) {
             return name;
         }
