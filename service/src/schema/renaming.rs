@@ -143,7 +143,7 @@ mod tests {
         let back = Renaming {
             from: name("u"),
             to: name("t"),
-            columns: renaming.columns.clone(),
+            columns: renaming.columns,
             indexes: vec![pair("j", "i")],
         };
         assert_eq!(renamed(&new, &[back]), model);

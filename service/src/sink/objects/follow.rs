@@ -66,7 +66,7 @@ enum Fate {
     Forget,
     /// It stays, under these names; `None` for a table that waits for its copy, which takes all of
     /// its objects.
-    Keep { table: TableName, name: String, object: Option<Object> },
+    Keep { table: TableName, name: String, object: Option<Box<Object>> },
 }
 
 /// What a schema change means for the objects on record.
@@ -172,7 +172,7 @@ impl Wanted {
                 if drops { Fate::Drop } else { keep(None) }
             }
             Self::Objects { old, new } => match (find(old), find(new)) {
-                (Some(old), Some(new)) if old == new => keep(Some(new)),
+                (Some(old), Some(new)) if old == new => keep(Some(Box::new(new))),
                 _ => Fate::Drop,
             },
         }

@@ -80,9 +80,7 @@ fn column(column: &ColumnDefinition) -> String {
 }
 
 fn data_type(data_type: &DataType) -> String {
-    let mut text = match data_type.name {
-        name => format!("{name:?}").to_lowercase(),
-    };
+    let mut text = format!("{:?}", data_type.name).to_lowercase();
     match (data_type.length, data_type.scale) {
         (Some(length), Some(scale)) => text += &format!("({length},{scale})"),
         (Some(length), None) => text += &format!("({length})"),
