@@ -1,6 +1,8 @@
 //! The target is what a careful administrator would have made by hand, and `tidegate plan` says so.
 
-use anyhow::{Result, ensure};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
 use tidegate_integration::{Fixture, Servers, Tidegate, run};
 
 const TABLES: &str = r"
@@ -105,6 +107,86 @@ fn the_plan_is_what_a_run_creates_and_it_serves_the_application() {
         );
         Ok(())
     });
+}
+
+const CHANGED: &str = "
+    CREATE TABLE p (id INT PRIMARY KEY, code VARCHAR(10));
+    CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, c VARCHAR(10) DEFAULT 'x' COMMENT 'c', d INT, p INT, u INT,
+        KEY k_ab (a, b), KEY k_c (c), UNIQUE KEY u_b (b), UNIQUE KEY u_u (u), CONSTRAINT t_p FOREIGN KEY (p) REFERENCES p (id),
+        CONSTRAINT d_small CHECK (d < 100));
+    INSERT INTO p VALUES (1, 'a'), (2, 'b'); INSERT INTO t VALUES (1, 1, 1, 'c', 1, 1, 1), (2, 2, 2, 'c', 2, 2, 2)";
+
+/// Each with rows that what was built before would refuse.
+const CHANGES: &[&str] = &[
+    "ALTER TABLE t DROP COLUMN b; INSERT INTO t (id, a, u) VALUES (3, 1, 3)",
+    "DROP INDEX u_u ON t; INSERT INTO t (id, a, u) VALUES (4, 1, 1)",
+    "UPDATE t SET u = 4 WHERE id = 4; CREATE UNIQUE INDEX u_again ON t (u)",
+    "ALTER TABLE t RENAME COLUMN a TO aa, RENAME INDEX k_c TO k_cc; INSERT INTO t (id, aa) VALUES (5, 5)",
+    "ALTER TABLE t DROP CHECK d_small; INSERT INTO t (id, d) VALUES (6, 1000)",
+    "ALTER TABLE t ALTER c SET DEFAULT 'y', COMMENT 'of t', ADD e INT NOT NULL DEFAULT 5 COMMENT 'e', ADD KEY k_e (e)",
+    "ALTER TABLE t MODIFY c VARCHAR(5000) DEFAULT 'y'; INSERT INTO t (id, c) VALUES (7, REPEAT('w', 5000))",
+    "ALTER TABLE t MODIFY d BIGINT DEFAULT 8, ADD CONSTRAINT d_positive CHECK (d > 0)",
+    "RENAME TABLE t TO t2; CREATE TABLE t (id INT PRIMARY KEY, aa INT, KEY k_ab (aa)); INSERT INTO t VALUES (1, 1)",
+    "RENAME TABLE t TO x, t2 TO t, x TO t2; INSERT INTO t (id) VALUES (8); INSERT INTO t2 VALUES (2, 2)",
+    "RENAME TABLE p TO parents; ALTER TABLE parents RENAME COLUMN id TO pid; INSERT INTO parents VALUES (3, 'c')",
+    "SET foreign_key_checks = 0; TRUNCATE parents; SET foreign_key_checks = 1; INSERT INTO parents VALUES (1, 'a'), (2, 'b')",
+    "ALTER TABLE t ADD n INT AUTO_INCREMENT UNIQUE; INSERT INTO t (id, p) VALUES (9, 1)",
+    "ALTER TABLE t DROP FOREIGN KEY t_p; INSERT INTO t (id, p) VALUES (10, 77)",
+    "CREATE TABLE child (id INT PRIMARY KEY, p INT, CONSTRAINT child_p FOREIGN KEY (p) REFERENCES parents (pid)); INSERT INTO child VALUES (1, 1)",
+    "SET foreign_key_checks = 0; DROP TABLE parents; CREATE TABLE parents (pid INT PRIMARY KEY); INSERT INTO parents VALUES (1)",
+];
+
+#[test]
+fn what_is_built_follows_schema_changes() {
+    run(async {
+        let servers = Servers::shared().await?;
+        let fixture = servers.fixture("followed").await?;
+        fixture.source(CHANGED).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        for (number, change) in CHANGES.iter().enumerate() {
+            fixture.source(change).await.with_context(|| format!("the source: {change}"))?;
+            tidegate.caught_up(&fixture).await.with_context(|| format!("after {change}"))?;
+            fixture.assert_same().await.with_context(|| format!("after {change}"))?;
+            let plan = tidegate.cli(&["plan"]).await?;
+            ensure!(plan.code == Some(0), "{:?}: {}", plan.code, plan.stderr);
+            let planned = servers.fixture(&format!("followed_{number}")).await?;
+            planned.target(&plan.stdout).await?;
+            let session = planned.target_session().await?;
+            session.exec(&format!("SET search_path = {}; ", fixture.source)).await?;
+            let expected = comparable(session.rows(CATALOG).await?);
+            // The objects are built after the rows' commit.
+            let started = Instant::now();
+            loop {
+                let made = comparable(fixture.target_rows(CATALOG).await?);
+                if made == expected {
+                    break;
+                }
+                let waited = started.elapsed() > Duration::from_secs(20);
+                ensure!(!waited, "after {change}: made {made:#?}\nplanned {expected:#?}");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            fixture.assert_same().await?;
+        }
+        ensure!(tidegate.stop().await? == Some(0));
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        let status = tidegate.status().await?;
+        ensure!(status["objects"].as_array().is_none_or(Vec::is_empty), "{status}");
+        Ok(())
+    });
+}
+
+/// Without the names of indexes, which depend on what else was there, and the keys' constraints.
+fn comparable(lines: Vec<Vec<Option<String>>>) -> Vec<String> {
+    let lines = lines.into_iter().flatten().flatten().filter(|line| !line.contains("_pkey"));
+    let shown = lines.map(|line| match (line.split_once("INDEX "), line.split_once(" ON ")) {
+        (Some((kind, _)), Some((_, of))) if line.starts_with("CREATE") => format!("{kind}INDEX ON {of}"),
+        _ => line,
+    });
+    let mut shown: Vec<String> = shown.collect();
+    shown.sort();
+    shown
 }
 
 #[test]

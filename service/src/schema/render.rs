@@ -159,7 +159,7 @@ pub fn create_statements(model: &TableModel, relations: &mut Names) -> Result<Ve
     }
     statements.push(create_table(model, &sequences)?);
     statements.extend(owners);
-    statements.extend(comments(model)?);
+    statements.extend(comments(model, false)?);
     Ok(statements)
 }
 
@@ -177,19 +177,22 @@ pub fn present_details(model: &TableModel) -> Result<Vec<String>, Halt> {
             Ok(None) | Err(_) => format!("ALTER COLUMN {name} DROP DEFAULT"),
         });
     }
-    let mut statements = comments(model)?;
+    let mut statements = comments(model, true)?;
     if !actions.is_empty() {
         statements.push(format!("ALTER TABLE {table} {}", actions.join(", ")));
     }
     Ok(statements)
 }
 
-fn comments(model: &TableModel) -> Result<Vec<String>, Halt> {
+/// With `replace`, what the source does not comment loses its comment.
+fn comments(model: &TableModel, replace: bool) -> Result<Vec<String>, Halt> {
     let table = qualified(&model.name)?;
     // PostgreSQL's text holds no NUL.
     let comment = |on: String, text: &str| {
-        let wanted = !text.is_empty() && !text.contains('\0');
-        wanted.then(|| format!("COMMENT ON {on} IS {}", quote_literal(text)))
+        if text.is_empty() || text.contains('\0') {
+            return replace.then(|| format!("COMMENT ON {on} IS NULL"));
+        }
+        Some(format!("COMMENT ON {on} IS {}", quote_literal(text)))
     };
     let mut statements: Vec<String> =
         comment(format!("TABLE {table}"), &model.details.comment).into_iter().collect();
