@@ -281,7 +281,7 @@ fn an_older_control_schema_is_brought_up_to_date_with_its_state() {
         drop(streaming(&config, std::slice::from_ref(&table.model)).await?);
         fixture
             .target(
-                "DROP TABLE tidegate.conversion;
+                "DROP TABLE tidegate.conversion, tidegate.schema_object;
                  DELETE FROM tidegate.schema_history
                     WHERE version >= (SELECT version FROM tidegate.schema_history WHERE name = 'conversions');
                  UPDATE tidegate.table_state
