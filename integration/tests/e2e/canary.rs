@@ -135,7 +135,8 @@ fn sings_nowhere() {
         for (on_target, on_source) in FAULTS {
             let fixture = servers.fixture("bird").await?;
             fixture.source(TABLES).await?;
-            let tidegate = Tidegate::start(fixture.config().set("log.level", "trace").set("ddl.policy", "halt")).await?;
+            let tidegate =
+                Tidegate::start(fixture.config().set("log.level", "trace").set("ddl.policy", "halt")).await?;
             tidegate.wait_state("streaming").await?;
             if !on_target.is_empty() {
                 fixture.target(on_target).await?;
