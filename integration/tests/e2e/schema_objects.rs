@@ -200,7 +200,8 @@ fn types_are_what_the_configuration_says() {
             .config()
             .set(&column, "boolean")
             .set("types.tinyint(1)", "smallint")
-            .set("types.datetime", "timestamptz");
+            .set("types.datetime", "timestamptz")
+            .set("policies.beyond_boolean", "refuse");
         let tidegate = Tidegate::start(config).await?;
         tidegate.wait_state("streaming").await?;
         fixture.source("INSERT INTO t VALUES (2, 1, 7, '2024-03-01 12:00:00.25')").await?;
