@@ -33,7 +33,7 @@ const CATALOG: &str = "
         SELECT concat_ws(' ', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
             pg_get_expr(d.adbin, d.adrelid), col_description(c.oid, a.attnum)) AS line
         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attnum > 0
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
         UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()
         UNION ALL SELECT concat_ws(' ', conrelid::regclass, conname, replace(pg_get_constraintdef(oid), ' NOT VALID', ''))
         FROM pg_constraint WHERE connamespace = current_schema()::regnamespace
