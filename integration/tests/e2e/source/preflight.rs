@@ -200,7 +200,7 @@ fn tables_that_can_not_be_replicated_are_named() {
                  CREATE TABLE blackhole (id INT PRIMARY KEY) ENGINE = BLACKHOLE;
                  CREATE TABLE myisam (id INT PRIMARY KEY) ENGINE = MyISAM;
                  CREATE TABLE keyless (id INT);
-                 CREATE TABLE shapes (id INT PRIMARY KEY, a ENUM('a\\0'), b SET(x'fe') CHARACTER SET binary);
+                 CREATE TABLE shapes (id INT PRIMARY KEY, a ENUM('a\\0'), b ENUM(x'fe') CHARACTER SET binary);
                  CREATE TABLE parent (id INT PRIMARY KEY);
                  CREATE TABLE child (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES parent (id) ON DELETE CASCADE);
                  CREATE VIEW seen AS SELECT * FROM keyless;
