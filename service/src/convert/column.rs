@@ -68,7 +68,7 @@ impl ColumnPlan {
         let expected = target_type(&column.mysql, context)?;
         let defined = expected == column.target || converts(&column.mysql, column.target);
         let conversion = if defined { Conversion::new(&column.mysql, column.target) } else { None };
-        let conversion = conversion.ok_or_else(|| {
+        let conversion = conversion.map(|conversion| conversion.of_key(in_key)).ok_or_else(|| {
             let detail = format!("column `{}` can't be {} on the target", column.name, column.target);
             Halt::new(Reason::Internal, detail).on_table(&table.database, &table.table)
         })?;
@@ -78,16 +78,6 @@ impl ColumnPlan {
 
     pub(super) const fn settlement(&self) -> &Settlement {
         &self.settlement
-    }
-
-    /// The same for a column of the key, where different values must stay different.
-    #[must_use]
-    pub(super) fn of_key(self) -> Self {
-        let conversion = match self.conversion {
-            Conversion::Text(charset) if charset.has_aliases() => Conversion::KeyText(charset),
-            other => other,
-        };
-        Self { conversion, ..self }
     }
 
     #[must_use]
@@ -168,6 +158,14 @@ impl ColumnPlan {
 }
 
 impl Conversion {
+    /// In a key different values must stay different.
+    fn of_key(self, in_key: bool) -> Self {
+        match self {
+            Self::Text(charset) if in_key && charset.has_aliases() => Self::KeyText(charset),
+            other => other,
+        }
+    }
+
     /// `None` for pairs that [`target_type`] does not make.
     fn new(mysql: &MysqlType, target: TargetType) -> Option<Self> {
         Some(match (mysql, target) {

@@ -4,9 +4,10 @@
 //! that the type's receive function reads (PostgreSQL manual, "COPY", "Binary Format", and
 //! "Message Formats", Bind).
 //!
-//! - A value is converted exactly, or as the operator's policy for its kind says, or not at all. The receive functions round numbers and fractions
-//!   of seconds, and cut blanks off text, in silence to fit a column's type; here every value is
-//!   checked, or known by its type, to fit without that.
+//! - A value is converted exactly, or as the operator's policy for its kind says, or not at all.
+//!   The receive functions round numbers and fractions of seconds, and cut blanks off text, in
+//!   silence to fit a column's type; here every value is checked, or known by its type, to fit
+//!   without that.
 //! - Equal values have equal bytes, whether they come from the binlog or from a result set, so that
 //!   encoded keys can be compared.
 //! - Errors name kinds of problems, never values.
@@ -115,8 +116,7 @@ impl TablePlan {
     pub fn new(model: &TableModel, policies: &Policies) -> Result<Self, Halt> {
         let compile = |(index, column): (usize, &Column)| {
             let (own, in_key) = (policies.of(&model.name, &column.name), model.key.contains(&index));
-            let plan = ColumnPlan::new(&model.name, column, own, in_key)?;
-            Ok(if in_key { plan.of_key() } else { plan })
+            ColumnPlan::new(&model.name, column, own, in_key)
         };
         let columns = model.columns.iter().enumerate().map(compile).collect::<Result<_, Halt>>()?;
         Ok(Self { name: model.name.clone(), columns })
@@ -143,7 +143,6 @@ impl TablePlan {
         self.put(index, cell, out, uses).map_err(|fault| self.obstacle(fault))
     }
 
-    #[inline(always)]
     fn put(&self, index: usize, cell: Cell<'_>, out: &mut Vec<u8>, uses: &mut Uses) -> Result<(), Fault> {
         match self.columns.get(index) {
             Some(plan) => match plan.write(cell, out) {
@@ -212,6 +211,16 @@ impl From<DecodeError> for Fault {
     }
 }
 
+/// A row that does not convert as it is; what is the matter comes out when it is settled. As small as
+/// an error can be: every cell's conversion returns one.
+struct Unsettled;
+
+impl From<DecodeError> for Unsettled {
+    fn from(_: DecodeError) -> Self {
+        Self
+    }
+}
+
 /// From the row images of one table map to rows of fields.
 #[derive(Debug, Clone)]
 pub struct RowEncoder {
@@ -241,6 +250,25 @@ impl RowEncoder {
     /// of the row, and `images` is in no defined place.
     #[inline]
     pub fn encode(&self, images: &mut &[u8], out: &mut Vec<u8>, uses: &mut Uses) -> Result<(), Obstacle> {
+        let (row, start) = (*images, out.len());
+        let columns = &*self.plan.columns;
+        let converted = self.reader.read_row(images, |index, cell| match columns.get(index) {
+            Some(plan) => plan.write(cell, out).map_err(|_| Unsettled),
+            None => Err(Unsettled),
+        });
+        if converted.is_ok() {
+            return Ok(());
+        }
+        out.truncate(start);
+        *images = row;
+        self.settle_row(images, out, uses)
+    }
+
+    /// Takes an image from the start, with the columns' policies. Keeping each cell at hand for them
+    /// would cost every row; converting the rare row twice costs that row alone.
+    #[cold]
+    #[inline(never)]
+    fn settle_row(&self, images: &mut &[u8], out: &mut Vec<u8>, uses: &mut Uses) -> Result<(), Obstacle> {
         self.reader
             .read_row(images, |index, cell| self.plan.put(index, cell, out, uses))
             .map_err(|fault| self.plan.obstacle(fault))
