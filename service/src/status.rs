@@ -400,7 +400,7 @@ impl Facts {
     /// Whether everything of the set is dealt with. Prepared XA transactions are: nothing of them
     /// could be applied yet.
     fn reaches(&self, set: &GtidSet) -> bool {
-        self.processed.as_ref().is_some_and(|processed| self.prepared.includes(&set.subtract(processed)))
+        self.processed.as_ref().is_some_and(|processed| processed.includes_with(&self.prepared, set))
     }
 
     /// A cycle has ended: nothing asks the source any more, and nothing waits for its locks.

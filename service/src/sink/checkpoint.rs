@@ -34,7 +34,7 @@ impl Position {
     /// forgotten one holds up nobody who waits.
     #[must_use]
     pub fn reaches(&self, set: &GtidSet) -> bool {
-        self.pooled.includes(&set.subtract(&self.processed))
+        self.processed.includes_with(&self.pooled, set)
     }
 
     /// Moves past a unit.
