@@ -5,28 +5,20 @@
 
 use std::collections::BTreeMap;
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Row};
+use mysql_async::Conn;
 
-use super::connect::failure;
 use super::reader::chunk::{self, KeyBound};
-use super::reader::{field, quote, quote_table};
+use super::reader::{quote, quote_table};
 use crate::binlog::cell::Cell;
 use crate::convert::TablePlan;
 use crate::halt::{Failure, Halt, Reason, Side};
-use crate::schema::filter::Filter;
+use crate::schema::details::ForeignKey;
 use crate::schema::policy::{Policies, Policy, ValueKind};
 use crate::schema::{Column, MysqlType, TableModel, TableName};
 
 /// The widest entry of a PostgreSQL B-tree and the header that it shares with the key, in bytes
 /// (server source `src/include/access/nbtree.h`, `BTMaxItemSize`).
 const KEY_BYTES_MAX: usize = 2_704 - 8;
-
-/// Every foreign key of the server, a row for each pair of columns.
-const FOREIGN_KEYS: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, \
-     REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME \
-     FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL \
-     ORDER BY TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION";
 
 /// What a run does about rows of some kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -73,15 +65,13 @@ pub struct Scanned<'a> {
 pub async fn scan(
     conn: &mut Conn,
     tables: &[TableModel],
-    filter: &Filter,
     policies: &Policies,
     chunk_rows: u64,
     mut progress: impl FnMut(Scanned<'_>),
 ) -> Result<Vec<Found>, Failure> {
-    let mut foreign_keys = foreign_keys(conn, filter).await?;
     let mut found = Vec::new();
     for model in tables {
-        let mut scan = Scan::new(model, foreign_keys.remove(&model.name).unwrap_or_default())?;
+        let mut scan = Scan::new(model)?;
         let mut after: Option<KeyBound> = None;
         loop {
             let through = if chunk::is_divisible(model) {
@@ -102,77 +92,40 @@ pub async fn scan(
     Ok(found)
 }
 
-/// A foreign key of a replicated table.
-struct ForeignKey {
-    name: String,
-    parent: TableName,
-    /// Columns of the child and the parent.
-    columns: Vec<(String, String)>,
-}
-
-async fn foreign_keys(
-    conn: &mut Conn,
-    filter: &Filter,
-) -> Result<BTreeMap<TableName, Vec<ForeignKey>>, Failure> {
-    let rows: Vec<Row> =
-        conn.query(FOREIGN_KEYS).await.map_err(|error| failure("describe its foreign keys", &error))?;
-    let mut keys: BTreeMap<TableName, Vec<ForeignKey>> = BTreeMap::new();
-    for mut row in rows {
-        let mut text = |index| field::<String>(&mut row, index).map(Option::unwrap_or_default);
-        let child = TableName { database: text(0)?, table: text(1)? };
-        let (name, column) = (text(2)?, text(3)?);
-        let parent = TableName { database: text(4)?, table: text(5)? };
-        let pair = (column, text(6)?);
-        if !filter.matches(&child.database, &child.table) {
-            continue;
-        }
-        let of_child = keys.entry(child).or_default();
-        match of_child.last_mut().filter(|last| last.name == name) {
-            Some(last) => last.columns.push(pair),
-            None => of_child.push(ForeignKey { name, parent, columns: vec![pair] }),
-        }
-    }
-    Ok(keys)
-}
-
-impl ForeignKey {
-    /// Holds for rows of the child whose parent is missing. MySQL does not ask for one where any
-    /// column is NULL.
-    fn orphaned(&self, child: &TableName) -> String {
-        let child = quote_table(child);
-        let given: Vec<String> =
-            self.columns.iter().map(|(column, _)| format!("{child}.{} IS NOT NULL", quote(column))).collect();
-        let joined: Vec<String> = self
-            .columns
-            .iter()
-            .map(|(column, referenced)| format!("p.{} = {child}.{}", quote(referenced), quote(column)))
-            .collect();
-        format!(
-            "{} AND NOT EXISTS (SELECT 1 FROM {} p WHERE {})",
-            given.join(" AND "),
-            quote_table(&self.parent),
-            joined.join(" AND ")
-        )
-    }
+/// Holds for rows of the child whose parent is missing. MySQL does not ask for one where any column
+/// is NULL.
+fn orphaned(key: &ForeignKey, child: &TableName) -> String {
+    let child = quote_table(child);
+    let given: Vec<String> =
+        key.columns.iter().map(|column| format!("{child}.{} IS NOT NULL", quote(column))).collect();
+    let pairs = key.columns.iter().zip(&key.parent_columns);
+    let joined: Vec<String> = pairs
+        .map(|(column, referenced)| format!("p.{} = {child}.{}", quote(referenced), quote(column)))
+        .collect();
+    format!(
+        "{} AND NOT EXISTS (SELECT 1 FROM {} p WHERE {})",
+        given.join(" AND "),
+        quote_table(&key.parent),
+        joined.join(" AND ")
+    )
 }
 
 /// The scan of one table.
 struct Scan<'a> {
     model: &'a TableModel,
     plan: TablePlan,
-    foreign_keys: Vec<ForeignKey>,
     rows: u64,
     values: BTreeMap<(usize, ValueKind), u64>,
     long_keys: u64,
-    /// By foreign key.
+    /// By foreign key of the model.
     orphans: Vec<u64>,
 }
 
 impl<'a> Scan<'a> {
-    fn new(model: &'a TableModel, foreign_keys: Vec<ForeignKey>) -> Result<Self, Halt> {
+    fn new(model: &'a TableModel) -> Result<Self, Halt> {
         let plan = TablePlan::new(model, &Policies::default())?;
-        let orphans = vec![0; foreign_keys.len()];
-        Ok(Self { model, plan, foreign_keys, rows: 0, values: BTreeMap::new(), long_keys: 0, orphans })
+        let orphans = vec![0; model.details.foreign_keys.len()];
+        Ok(Self { model, plan, rows: 0, values: BTreeMap::new(), long_keys: 0, orphans })
     }
 
     async fn rows_between(
@@ -221,8 +174,8 @@ impl<'a> Scan<'a> {
         after: Option<&KeyBound>,
         through: Option<&KeyBound>,
     ) -> Result<(), Failure> {
-        for (key, orphans) in self.foreign_keys.iter().zip(&mut self.orphans) {
-            let condition = key.orphaned(&self.model.name);
+        for (key, orphans) in self.model.details.foreign_keys.iter().zip(&mut self.orphans) {
+            let condition = orphaned(key, &self.model.name);
             let counted = chunk::count_where(conn, self.model, after, through, &condition).await?;
             *orphans = orphans.checked_add(counted).ok_or_else(|| {
                 Failure::retry(Side::Source, "the source counts more rows than a table can have")
@@ -261,7 +214,8 @@ impl<'a> Scan<'a> {
                 .collect();
             found.push(entry(names.join(", "), "key_too_long", self.long_keys, Outcome::Halts, None));
         }
-        for (key, &rows) in self.foreign_keys.iter().zip(&self.orphans).filter(|(_, rows)| **rows > 0) {
+        let keys = self.model.details.foreign_keys.iter();
+        for (key, &rows) in keys.zip(&self.orphans).filter(|(_, rows)| **rows > 0) {
             found.push(entry(key.name.clone(), "orphan", rows, Outcome::Stored, None));
         }
         found
@@ -300,6 +254,7 @@ fn proposal(column: &str, kind: ValueKind, in_key: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::details::Action;
 
     #[test]
     fn what_halts_is_proposed_a_policy_that_does_not() {
@@ -330,10 +285,17 @@ mod tests {
     #[test]
     fn an_orphan_is_a_child_with_every_column_and_no_parent() {
         let name = |table: &str| TableName { database: "app".to_owned(), table: table.to_owned() };
-        let pairs = [("a", "x"), ("b", "y")].map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec();
-        let key = ForeignKey { name: "fk".to_owned(), parent: name("t"), columns: pairs };
+        let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        let key = ForeignKey {
+            name: "fk".to_owned(),
+            columns: names(["a", "b"]),
+            parent: name("t"),
+            parent_columns: names(["x", "y"]),
+            on_update: Action::NoAction,
+            on_delete: Action::NoAction,
+        };
         assert_eq!(
-            key.orphaned(&name("t")),
+            orphaned(&key, &name("t")),
             "`app`.`t`.`a` IS NOT NULL AND `app`.`t`.`b` IS NOT NULL AND NOT EXISTS \
              (SELECT 1 FROM `app`.`t` p WHERE p.`x` = `app`.`t`.`a` AND p.`y` = `app`.`t`.`b`)"
         );

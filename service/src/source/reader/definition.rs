@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Params, Row};
+use mysql_async::{Conn, Params, Row, Value};
 
 use super::objects::{Objects, Scope, timestamp_defaults};
 use super::{field, labels, quote_table};
@@ -18,7 +18,7 @@ use crate::source::connect::failure;
 
 /// Every base table; views, which hold no rows, are left out.
 const TABLES: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, TABLE_COMMENT, TABLE_COLLATION FROM information_schema.TABLES \
-     WHERE TABLE_TYPE = 'BASE TABLE' ORDER BY TABLE_SCHEMA, TABLE_NAME";
+     WHERE TABLE_TYPE = 'BASE TABLE'{only} ORDER BY TABLE_SCHEMA, TABLE_NAME";
 
 /// The server's hidden columns, which it makes for functional indexes, are not in here nor in row
 /// images. Generated invisible primary keys are in both.
@@ -163,7 +163,14 @@ pub(crate) async fn facts(
     wanted: impl Fn(&TableName) -> bool,
 ) -> Result<Vec<TableFacts>, Failure> {
     let mut databases: BTreeMap<String, Vec<(TableName, String, TableDetails)>> = BTreeMap::new();
-    for mut row in query(conn, TABLES, Params::Empty).await? {
+    let (condition, params) = match only {
+        Some(TableName { database, table }) => {
+            let params = vec![Value::from(database.as_str()), Value::from(table.as_str())];
+            (" AND TABLE_SCHEMA = ? AND TABLE_NAME = ?", Params::Positional(params))
+        }
+        None => ("", Params::Empty),
+    };
+    for mut row in query(conn, &TABLES.replace("{only}", condition), params).await? {
         let name = TableName { database: text(&mut row, 0)?, table: text(&mut row, 1)? };
         if wanted(&name) {
             let engine = field(&mut row, 2)?.unwrap_or_default();
