@@ -4,7 +4,7 @@
 //! others. A batch is a run of whole source transactions; a schema change is a batch of its own.
 //! When a unit can't be applied, the units before it are committed and the unit halts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 mod ddl;
@@ -41,8 +41,8 @@ pub struct Applier {
     position: Position,
     ddl: DdlConfig,
     types: Overrides,
-    /// Definitions as the source has them, by table, until the position reaches them.
-    presented: BTreeMap<TableName, Presented>,
+    /// Definitions as the source has them, until the position reaches them; of each table one.
+    presented: Vec<Presented>,
     /// The definition of a table that the unit at hand creates, as the source has it now; `None`
     /// if it has none.
     announced: Option<(TableName, Option<TableModel>)>,
@@ -125,7 +125,7 @@ impl Applier {
             ));
         };
         let tables = Tables::new(tables, policies);
-        let (presented, announced, rows) = (BTreeMap::new(), None, RowWriter::default());
+        let (presented, announced, rows) = (Vec::new(), None, RowWriter::default());
         Ok(Self { writer, tables, filter, ddl, types, presented, position, announced, rows })
     }
 

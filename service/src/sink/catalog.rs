@@ -338,19 +338,22 @@ async fn has_row_security(client: &Client, name: &TableName) -> Result<bool, Fai
     row.try_get(0).map_err(while_doing(doing))
 }
 
-const READ_SHARED: &str = "\
+const READ_OWNER: &str = "\
     SELECT pipeline FROM tidegate.table_state \
-    WHERE pipeline <> $1::text AND target_schema = $2::text AND target_table = $3::text AND state <> 'detached'";
+    WHERE target_schema = $1::text AND target_table = $2::text AND state <> 'detached'";
+
+/// The pipeline that writes the target's table.
+pub(super) async fn owner(client: &Client, schema: &str, table: &str) -> Result<Option<String>, Failure> {
+    let doing = "looking for the pipeline of a table";
+    let row = client.query_opt(READ_OWNER, &[&schema, &table]).await.map_err(while_doing(doing))?;
+    row.map(|row| row.try_get(0)).transpose().map_err(while_doing(doing))
+}
 
 /// Names the other pipeline before the unique index would refuse the row without naming it.
 async fn refuse_shared(writer: &Writer, tables: &[TableState]) -> Result<(), Failure> {
-    let doing = "looking for other pipelines of a table";
     for state in tables {
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-            [&writer.fence().pipeline(), &state.target_schema, &state.target_table];
-        let row = writer.client().query_opt(READ_SHARED, &params).await.map_err(while_doing(doing))?;
-        if let Some(row) = row {
-            let other: &str = row.try_get(0).map_err(while_doing(doing))?;
+        let owner = owner(writer.client(), &state.target_schema, &state.target_table).await?;
+        if let Some(other) = owner.filter(|owner| owner != writer.fence().pipeline()) {
             let detail = format!("pipeline {other:?} writes the target's table already");
             return Err(on(Halt::new(Reason::TargetPreflight, detail), state.name()));
         }

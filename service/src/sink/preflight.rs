@@ -344,7 +344,5 @@ async fn owner(client: &Client, name: &TableName) -> Result<Option<String>, Fail
     if !scalar::<bool>(client, "SELECT to_regclass('tidegate.table_state') IS NOT NULL", &[]).await? {
         return Ok(None);
     }
-    let sql = "SELECT max(pipeline) FROM tidegate.table_state \
-        WHERE target_schema = $1::text AND target_table = $2::text AND state <> 'detached'";
-    scalar(client, sql, &[&name.database, &name.table]).await
+    catalog::owner(client, &name.database, &name.table).await
 }

@@ -69,6 +69,7 @@ struct Run<'a> {
     /// For the catalog and the sets; rows are read through the views of a capture.
     conn: Conn,
     server: Uuid,
+    told_of_prepared: bool,
 }
 
 /// Brings every table that the filter includes to `catching_up`, and gives the pipeline its first
@@ -86,7 +87,7 @@ pub async fn run(
 ) -> Result<(), Failure> {
     let mut conn = connect(&config.source).await?;
     let server = identity(&mut conn).await?.server_uuid;
-    let mut run = Run { config, writer, observer, conn, server };
+    let mut run = Run { config, writer, observer, conn, server, told_of_prepared: false };
     for state in run.tables_to_copy(filter).await? {
         table::bring_to_copied(&mut run, state).await?;
     }
@@ -159,7 +160,8 @@ impl Run<'_> {
     /// stream are in no stream, only their resolution is.
     async fn keep_prepared(&mut self, prepared: Option<BTreeSet<XidDigest>>) -> Result<(), Failure> {
         let prepared = prepared.unwrap_or_default();
-        if self.config.fold.xa == XaPolicy::Refuse && !prepared.is_empty() {
+        if self.config.fold.xa == XaPolicy::Refuse && !prepared.is_empty() && !self.told_of_prepared {
+            self.told_of_prepared = true;
             tracing::warn!(
                 transactions = prepared.len(),
                 "the source has prepared XA transactions: the stream halts where one of them is resolved"

@@ -203,7 +203,7 @@ impl Applier {
         }
         for name in outcome.removed {
             self.tables.remove(&name);
-            self.presented.remove(&name);
+            self.presented.iter_mut().for_each(|presented| presented.forget(&name));
             progress.removed.push(name);
         }
         for state in outcome.saved {

@@ -24,19 +24,27 @@ use crate::schema::phase::TablePhase;
 use crate::schema::{TableModel, TableName, render};
 use crate::snapshot::plan::same_definition;
 
-/// A definition as the source has it.
+/// Definitions as the source has them.
 pub(super) struct Presented {
-    model: TableModel,
+    models: BTreeMap<TableName, TableModel>,
     /// What the source had executed afterwards.
     executed: GtidSet,
+}
+
+impl Presented {
+    pub(super) fn forget(&mut self, table: &TableName) {
+        self.models.remove(table);
+    }
 }
 
 impl Applier {
     /// Hands over definitions, and what the source had executed after they were read.
     pub fn present(&mut self, models: Vec<TableModel>, executed: &GtidSet) {
-        for model in models {
-            self.presented.insert(model.name.clone(), Presented { model, executed: executed.clone() });
+        for earlier in &mut self.presented {
+            models.iter().for_each(|model| earlier.forget(&model.name));
         }
+        let models = models.into_iter().map(|model| (model.name.clone(), model)).collect();
+        self.presented.push(Presented { models, executed: executed.clone() });
     }
 
     /// Takes over what the position has reached of the definitions presented: the defaults and
@@ -46,21 +54,29 @@ impl Applier {
     /// # Errors
     /// Failures of the target.
     pub async fn take_over_definitions(&mut self) -> Result<bool, Failure> {
-        let reached = |(_, presented): &(&TableName, &Presented)| self.position.reaches(&presented.executed);
-        let due: Vec<TableName> =
-            self.presented.iter().filter(reached).map(|(name, _)| name.clone()).collect();
         let mut changed = false;
-        for name in due {
-            let Some(presented) = self.presented.remove(&name) else { continue };
+        for mut presented in std::mem::take(&mut self.presented) {
+            if self.position.reaches(&presented.executed) {
+                changed |= self.take_over(&mut presented.models).await?;
+            }
+            if !presented.models.is_empty() {
+                self.presented.push(presented);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Takes over definitions that are due, and leaves those whose tables others are using.
+    async fn take_over(&mut self, models: &mut BTreeMap<TableName, TableModel>) -> Result<bool, Failure> {
+        let mut changed = false;
+        for (name, model) in std::mem::take(models) {
             let found = self.tables.find(&name.database, &name.table).and_then(|at| self.tables.get(at));
-            let Some(state) = found.and_then(|table| with_details(&table.state, &presented.model)) else {
-                continue;
-            };
+            let Some(state) = found.and_then(|table| with_details(&table.state, &model)) else { continue };
             if self.set_details(&state).await? {
                 self.tables.put(state);
                 changed = true;
             } else {
-                self.presented.insert(name, presented);
+                models.insert(name, model);
             }
         }
         Ok(changed)
