@@ -15,6 +15,11 @@ pub async fn check(config: &Config, filter: &Filter) -> Result<Vec<Finding>, Fai
     let mut conn = source::connect::connect(&config.source).await?;
     let (settings, types) = (&config.source, &config.types);
     let mut findings = source::preflight::check(&mut conn, settings, filter, types, config.fold.xa).await?;
+    if findings.iter().any(source::preflight::is_idle_pattern)
+        && sink::report::has_position(&config.target, &config.name).await?
+    {
+        source::preflight::allow_idle_patterns(&mut findings);
+    }
     // A table that can't be replicated is among the findings, and has no model.
     let has_errors = findings.iter().any(Finding::is_error);
     let tables = if has_errors {

@@ -101,7 +101,11 @@ async fn startup_xids(conn: &mut Conn, writer: &mut Writer) -> Result<BTreeSet<X
 async fn preflight(context: &Context, conn: &mut Conn, writer: &Writer) -> Result<(), Failure> {
     let config = &context.config;
     let (settings, types) = (&config.source, &config.types);
-    let findings = source::preflight::check(conn, settings, &context.filter, types, config.fold.xa).await?;
+    let mut findings =
+        source::preflight::check(conn, settings, &context.filter, types, config.fold.xa).await?;
+    if writer.checkpoint().position.is_some() {
+        source::preflight::allow_idle_patterns(&mut findings);
+    }
     refuse(Reason::SourcePreflight, &findings)?;
     if config.policies.names_columns() {
         config.policies.check(&reader::tables(conn, &context.filter, types).await?)?;
