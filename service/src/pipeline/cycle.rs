@@ -7,6 +7,7 @@ use mysql_async::Conn;
 
 use super::stream::End;
 use super::{Context, continuity, stream};
+use crate::fold::spill::Spill;
 use crate::fold::xa::XidDigest;
 use crate::fold::{Fold, FoldPolicy};
 use crate::halt::{Failure, Halt, Reason};
@@ -74,6 +75,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
         filter: context.filter.clone(),
         xa: config.fold.xa,
         max_buffer_bytes: config.fold.max_buffer_bytes,
+        spill: Arc::clone(&context.spill) as Arc<dyn Spill>,
     };
     let startup = startup_xids(&mut conn, &mut writer).await?;
     let fold = Fold::new(resume.processed, resume.overlap, policy).with_startup_xids(startup);
