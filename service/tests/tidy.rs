@@ -22,6 +22,7 @@ const PURE: &[&str] = &[
     "fold/",
     "schema/",
     "convert/",
+    "sink/net.rs",
     "sink/statements.rs",
     "snapshot/plan.rs",
     "snapshot/plan/",

@@ -1,22 +1,23 @@
 //! Applying: many units, one Postgres transaction.
 //!
-//! Rows are written in exact source order, each as a prepared statement in flight behind the
-//! others. A batch is a run of whole source transactions; a schema change is a batch of its own.
-//! When a unit can't be applied, the units before it are committed and the unit halts.
+//! A batch is a run of whole source transactions, whose rows a [`BatchWriter`] writes; a schema
+//! change is a batch of its own. When a unit can't be applied, the units before it are committed
+//! and the unit halts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::batch::{BatchWriter, Interrupt, on_row};
 use super::catalog;
-use super::checkpoint::{Batch, CommitError, Position, Progress as Written, commit};
+use super::checkpoint::{Batch, Position, Progress as Written, commit};
 use super::error::failure;
-use super::rows::{RowError, RowWriter};
+use super::rows::RowWriter;
 use super::schema_change::{AppliedChange, Decision, decide};
 use super::table_state::TableState;
-use super::tables::{Table, Tables};
-use super::transaction::{Cause, Expect, FencedTransaction, OpError, Origin};
+use super::tables::Tables;
+use super::transaction::{Cause, OpError, Origin};
 use super::writer::Writer;
-use crate::fold::unit::{Fingerprint, RowsKind, SchemaChange, Transaction, Unit};
+use crate::fold::unit::{Fingerprint, RowsKind, SchemaChange, Unit};
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
@@ -42,6 +43,10 @@ pub struct Progress {
     pub units: usize,
     /// Rows written per table and kind of change.
     pub rows: HashMap<(TableName, RowsKind), u64>,
+    /// Parts of batches that were written by their net effect.
+    pub merged: u64,
+    /// Parts whose net effect met a constraint, and that were written in source order instead.
+    pub conflicts: u64,
     /// Commit time on the source of the last unit, in microseconds since 1970.
     pub commit_micros: Option<u64>,
     /// Tables that show one state of the source from now on.
@@ -160,31 +165,26 @@ impl Applier {
         let position = advanced(&self.position, units.iter().map(|unit| (unit.gtid(), unit.fingerprint())));
         let streaming = self.tables.converged(&position.processed);
         let batch = Batch { streaming: &streaming, ..self.writer.batch(&position) };
-        let number = self.tables.begin_batch();
-        let mut counts = HashMap::new();
         let result = async {
             let mut tx = self.writer.begin().await?;
+            let mut writer = BatchWriter::new(&mut tx, &mut self.tables, &mut self.rows);
             for (index, unit) in units.iter().enumerate() {
                 if let Unit::Transaction(transaction) = unit {
-                    let place = Place { unit: index, gtid: &transaction.gtid, batch: number };
-                    write_transaction(
-                        &mut tx,
-                        &mut self.tables,
-                        &mut self.rows,
-                        transaction,
-                        place,
-                        &mut counts,
-                    )
-                    .await?;
+                    writer.add(index, transaction).await?;
                 }
             }
-            commit(tx, &Written::Batch(&batch)).await.map_err(Interrupt::from)
+            let written = writer.finish().await?;
+            commit(tx, &Written::Batch(&batch)).await?;
+            Ok(written)
         };
-        if let Err(interrupt) = result.await {
-            return Err(self.stop(interrupt, units));
-        }
+        let written = match result.await {
+            Ok(written) => written,
+            Err(interrupt) => return Err(self.stop(interrupt, units)),
+        };
         self.tables.mark_streaming(&streaming);
-        for ((table, kind), rows) in counts {
+        progress.merged += written.merged;
+        progress.conflicts += written.conflicts;
+        for ((table, kind), rows) in written.rows {
             if let Some(table) = self.tables.get(table) {
                 *progress.rows.entry((table.state.name().clone(), kind)).or_default() += rows;
             }
@@ -287,6 +287,10 @@ impl Applier {
             Interrupt::Other(failure) => Stop { unit: None, failure },
             Interrupt::Op(error) => match error.origin {
                 Origin::Control(_) => Stop { unit: None, failure: error.into_failure() },
+                Origin::Merged { table } => {
+                    let table = self.tables.get(table).map(|table| table.state.name());
+                    Stop { unit: None, failure: on_row(error.into_failure(), None, table) }
+                }
                 Origin::Look { table } => Stop { unit: None, failure: self.look_failure(error, table) },
                 Origin::Row { unit, table } => {
                     let (gtid, table) = (units.get(unit).map(Unit::gtid), self.tables.get(table));
@@ -298,96 +302,6 @@ impl Applier {
             },
         }
     }
-}
-
-/// The unit in hand.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    unit: usize,
-    gtid: &'a Gtid,
-    /// Number of the batch.
-    batch: u64,
-}
-
-/// Why an attempt ended.
-enum Interrupt {
-    /// Found on this side, in the unit in hand. Earlier units may hide a failure still in flight;
-    /// the attempt without this unit will show it.
-    Unit {
-        unit: usize,
-        failure: Failure,
-    },
-    /// Reported by the server, for the statement that says where it came from.
-    Op(OpError),
-    Other(Failure),
-}
-
-impl From<OpError> for Interrupt {
-    fn from(error: OpError) -> Self {
-        Self::Op(error)
-    }
-}
-
-impl From<CommitError> for Interrupt {
-    fn from(error: CommitError) -> Self {
-        match error {
-            CommitError::Op(error) => Self::Op(error),
-            CommitError::Halt(halt) => Self::Other(halt.into()),
-        }
-    }
-}
-
-async fn write_transaction(
-    tx: &mut FencedTransaction<'_>,
-    tables: &mut Tables,
-    rows: &mut RowWriter,
-    transaction: &Transaction,
-    place: Place<'_>,
-    counts: &mut HashMap<(usize, RowsKind), u64>,
-) -> Result<(), Interrupt> {
-    for change in &transaction.changes {
-        let found = tables.find(&change.map.database, &change.map.table);
-        let interrupt = |failure| {
-            let name = TableName { database: change.map.database.clone(), table: change.map.table.clone() };
-            Interrupt::Unit { unit: place.unit, failure: on_row(failure, Some(place.gtid), Some(&name)) }
-        };
-        let Some(index) = found else { return Err(interrupt(unknown_table())) };
-        let Some(table) = tables.get_mut(index) else { return Err(interrupt(unknown_table())) };
-        if !table.takes(place.gtid).map_err(|halt| interrupt(halt.into()))? {
-            continue;
-        }
-        table.check(&change.map).map_err(|halt| interrupt(halt.into()))?;
-        if !table.is_prepared() {
-            let client = tx.quiet_client().await?;
-            table.prepare(client, place.batch).await.map_err(interrupt)?;
-        }
-        let writing = table.writing().map_err(|halt| interrupt(halt.into()))?;
-        let origin = Origin::Row { unit: place.unit, table: index };
-        let written = rows.write(tx, &writing, change, origin).await;
-        *counts.entry((index, change.kind)).or_default() += written.map_err(|error| match error {
-            RowError::Halt(halt) => interrupt(halt.into()),
-            RowError::Op(error) => Interrupt::Op(error),
-        })?;
-        look_once(tx, table, index, place.batch).await?;
-    }
-    Ok(())
-}
-
-/// Asks, behind the table's first rows of a batch, whether the table still is what was checked.
-async fn look_once(
-    tx: &mut FencedTransaction<'_>,
-    table: &mut Table,
-    index: usize,
-    batch: u64,
-) -> Result<(), OpError> {
-    let Some(params) = table.first_look(batch) else { return Ok(()) };
-    tx.control(Origin::Look { table: index }, catalog::SIGNATURE, params, Expect::Rows(1)).await
-}
-
-fn unknown_table() -> Failure {
-    let detail =
-        "the stream has rows of a table that is in tables.include and was neither copied nor created";
-    Halt::new(Reason::SchemaDrift, detail).into()
 }
 
 /// What a row's statement that failed, or touched another number of rows than one, means.
@@ -403,17 +317,6 @@ fn row_failure(error: &OpError, is_keyless: bool) -> Failure {
                 .into()
         }
     }
-}
-
-fn on_row(failure: Failure, gtid: Option<&Gtid>, table: Option<&TableName>) -> Failure {
-    let Failure::Halt(mut halt) = failure else { return failure };
-    if let Some(gtid) = gtid {
-        *halt = halt.at_gtid(gtid);
-    }
-    if let Some(TableName { database, table }) = table {
-        *halt = halt.on_table(database, table);
-    }
-    Failure::Halt(halt)
 }
 
 fn at(failure: Failure, change: &SchemaChange) -> Failure {

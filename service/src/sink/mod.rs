@@ -8,12 +8,15 @@
 //! Reading order: [`session`], [`transaction`], [`checkpoint`], [`writer`], [`apply`], [`copy`].
 
 pub mod apply;
+mod arrays;
+mod batch;
 pub mod catalog;
 pub mod checkpoint;
 pub mod connect;
 pub mod copy;
 pub mod error;
 pub mod migrate;
+mod net;
 mod params;
 pub mod preflight;
 mod prepared;

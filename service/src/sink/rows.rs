@@ -1,17 +1,27 @@
 //! From the rows of one binlog event to statements in flight, in the event's order.
 
 use bytes::BytesMut;
+use tokio_postgres::Statement;
 
+use super::arrays;
+use super::net::{Net, NetRows, NotThisTable};
 use super::params::{Field, Fields, Params};
 use super::prepared::Prepared;
 use super::tables::Writing;
 use super::transaction::{Expect, FencedTransaction, OpError, Origin};
 use crate::convert::RowEncoder;
 use crate::fold::unit::{RowsChange, RowsKind};
-use crate::halt::Halt;
+use crate::halt::{Halt, Reason};
 
 /// Bytes reserved at a time for parameters: many rows share one allocation.
 const ARENA_BYTES: usize = 256 << 10;
+
+/// From this many rows on, one statement for all is quicker than a prepared statement for each.
+pub(super) const SET_ROWS_MIN: usize = 8;
+
+/// Rows of more bytes than this are written one by one: the server builds arrays in memory, and
+/// with such rows the round trips don't count.
+const SET_BYTES_MAX: usize = 64 << 20;
 
 /// Buffers that rows are encoded in, kept between batches.
 #[derive(Default)]
@@ -40,6 +50,76 @@ impl From<OpError> for RowError {
 }
 
 impl RowWriter {
+    /// Takes the rows of an event into a net effect. Returns their number.
+    pub(super) fn collect(
+        &mut self,
+        encoder: &RowEncoder,
+        change: &RowsChange,
+        net: &mut NetRows,
+    ) -> Result<u64, Halt> {
+        let mut images = &change.images[..];
+        let mut rows = 0;
+        while !images.is_empty() {
+            encode(encoder, &mut images, &mut self.after)?;
+            let taken = match change.kind {
+                RowsKind::Write => net.upsert(&self.after),
+                RowsKind::Delete => net.delete(&self.after),
+                RowsKind::Update => {
+                    std::mem::swap(&mut self.before, &mut self.after);
+                    encode(encoder, &mut images, &mut self.after)?;
+                    net.update(&self.before, &self.after)
+                }
+            };
+            taken.map_err(|NotThisTable| Halt::new(Reason::Internal, "a row has no key"))?;
+            rows += 1;
+        }
+        Ok(rows)
+    }
+
+    /// Sends a net effect: one statement for many rows, one for each of a few.
+    pub(super) async fn write_net(
+        &mut self,
+        tx: &mut FencedTransaction<'_>,
+        writing: &Writing<'_>,
+        net: &Net<'_>,
+        origin: Origin,
+    ) -> Result<(), RowError> {
+        let Prepared::Keyed { upsert, upserts_one, delete, many } = writing.prepared else {
+            return Err(Halt::new(Reason::Internal, "a table without a key was merged").into());
+        };
+        let many = many.as_ref();
+        let deletes = many.filter(|_| is_set(&net.deletes)).map(|many| &many.delete);
+        self.write_rows(tx, &net.deletes, delete, deletes, origin, None).await?;
+        let upserts = many.filter(|_| is_set(&net.upserts)).map(|many| &many.upsert);
+        let expected = upserts_one.then_some(1);
+        self.write_rows(tx, &net.upserts, upsert, upserts, origin, expected).await
+    }
+
+    /// `many` takes all rows at once where it is given, `one` each; `per_row` is how many rows of
+    /// the table each must touch, if that is known.
+    async fn write_rows(
+        &mut self,
+        tx: &mut FencedTransaction<'_>,
+        rows: &[&[u8]],
+        one: &Statement,
+        many: Option<&Statement>,
+        origin: Origin,
+        per_row: Option<u64>,
+    ) -> Result<(), RowError> {
+        let expect = |rows: u64| per_row.map_or(Expect::Any, |per_row| Expect::Rows(per_row * rows));
+        if let Some(many) = many {
+            let params = arrays::transpose(rows, many.params())
+                .ok_or_else(|| Halt::new(Reason::Internal, "rows can't be turned into arrays"))?;
+            return Ok(tx.send(origin, many, params, expect(rows.len() as u64)).await?);
+        }
+        for row in rows {
+            self.arena.extend_from_slice(row);
+            let params = self.params(one.params().len());
+            tx.send(origin, one, params, expect(1)).await?;
+        }
+        Ok(())
+    }
+
     /// Sends the statements of every row of the event. Returns the number of rows.
     pub(super) async fn write(
         &mut self,
@@ -144,6 +224,10 @@ impl RowWriter {
         }
         Params::new(fields, count)
     }
+}
+
+fn is_set(rows: &[&[u8]]) -> bool {
+    rows.len() >= SET_ROWS_MIN && rows.iter().map(|row| row.len()).sum::<usize>() <= SET_BYTES_MAX
 }
 
 fn encode(encoder: &RowEncoder, images: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Halt> {

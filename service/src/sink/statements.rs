@@ -9,6 +9,21 @@ use crate::schema::{Column, TableModel, TargetType};
 
 /// Inserts a row, or replaces the one with the same key. Parameters: every column in order.
 pub(super) fn upsert(model: &TableModel) -> Result<String, Halt> {
+    Ok(format!("{} {}", insert(model)?, on_conflict(model)?))
+}
+
+/// [`upsert`] of many rows. Parameters: an array for every column in order.
+pub(super) fn upsert_many(model: &TableModel) -> Result<String, Halt> {
+    let columns = names(model.columns.iter())?;
+    let arrays = placeholders(model.columns.len());
+    Ok(format!(
+        "INSERT INTO {} ({columns}) SELECT * FROM unnest({arrays}) {}",
+        qualified(&model.name)?,
+        on_conflict(model)?
+    ))
+}
+
+fn on_conflict(model: &TableModel) -> Result<String, Halt> {
     let key = key_columns(model)?;
     let mut assignments = Vec::new();
     for (index, column) in model.columns.iter().enumerate() {
@@ -22,14 +37,14 @@ pub(super) fn upsert(model: &TableModel) -> Result<String, Halt> {
     } else {
         format!("UPDATE SET {}", assignments.join(", "))
     };
-    Ok(format!("{} ON CONFLICT ({}) DO {action}", insert(model)?, names(key.into_iter())?))
+    Ok(format!("ON CONFLICT ({}) DO {action}", names(key.into_iter())?))
 }
 
 /// Inserts a row. Parameters: every column in order.
 pub(super) fn insert(model: &TableModel) -> Result<String, Halt> {
-    let values: Vec<_> = (1..=model.columns.len()).map(|n| format!("${n}")).collect();
     let columns = names(model.columns.iter())?;
-    Ok(format!("INSERT INTO {} ({columns}) VALUES ({})", qualified(&model.name)?, values.join(", ")))
+    let values = placeholders(model.columns.len());
+    Ok(format!("INSERT INTO {} ({columns}) VALUES ({values})", qualified(&model.name)?))
 }
 
 /// Deletes the row with a key. Parameters: the key columns in key order.
@@ -39,6 +54,23 @@ pub(super) fn delete(model: &TableModel) -> Result<String, Halt> {
         conditions.push(format!("{} = ${n}", quote_ident(&column.name)?));
     }
     Ok(format!("DELETE FROM ONLY {} WHERE {}", qualified(&model.name)?, conditions.join(" AND ")))
+}
+
+/// [`delete`] of many keys. Parameters: an array for every key column in key order.
+pub(super) fn delete_many(model: &TableModel) -> Result<String, Halt> {
+    let key = key_columns(model)?;
+    let mut conditions = Vec::new();
+    for (column, n) in key.iter().zip(1..) {
+        conditions.push(format!("t.{} = k.c{n}", quote_ident(&column.name)?));
+    }
+    let aliases: Vec<_> = (1..=key.len()).map(|n| format!("c{n}")).collect();
+    Ok(format!(
+        "DELETE FROM ONLY {} t USING unnest({}) k ({}) WHERE {}",
+        qualified(&model.name)?,
+        placeholders(key.len()),
+        aliases.join(", "),
+        conditions.join(" AND ")
+    ))
 }
 
 /// Deletes one of the rows that equal the parameters, every column in order.
@@ -106,6 +138,10 @@ fn key_columns(model: &TableModel) -> Result<Vec<&Column>, Halt> {
     columns.filter(|columns| !columns.is_empty()).ok_or_else(missing)
 }
 
+fn placeholders(count: usize) -> String {
+    (1..=count).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ")
+}
+
 fn names<'a>(columns: impl Iterator<Item = &'a Column>) -> Result<String, Halt> {
     Ok(columns.map(|column| quote_ident(&column.name)).collect::<Result<Vec<_>, _>>()?.join(", "))
 }
@@ -145,6 +181,21 @@ mod tests {
         assert_eq!(
             delete(&model).unwrap(),
             "DELETE FROM ONLY \"app\".\"a\"\"b\" WHERE \"c\" = $1 AND \"a\" = $2"
+        );
+    }
+
+    #[test]
+    fn many_rows_are_written_from_arrays() {
+        let model = model(&[1, 0], &[("a", TargetType::Integer), ("b", TargetType::Text)]);
+        assert_eq!(
+            upsert_many(&model).unwrap(),
+            "INSERT INTO \"app\".\"a\"\"b\" (\"a\", \"b\") SELECT * FROM unnest($1, $2) \
+             ON CONFLICT (\"b\", \"a\") DO NOTHING"
+        );
+        assert_eq!(
+            delete_many(&model).unwrap(),
+            "DELETE FROM ONLY \"app\".\"a\"\"b\" t USING unnest($1, $2) k (c1, c2) \
+             WHERE t.\"b\" = k.c1 AND t.\"a\" = k.c2"
         );
     }
 

@@ -91,6 +91,15 @@ impl Tables {
         self.tables.iter().map(|table| &table.state)
     }
 
+    /// What this batch has locked and seen of a table is undone.
+    pub(super) fn forget_look(&mut self, index: usize, batch: u64) {
+        if let Some(table) = self.tables.get_mut(index)
+            && table.looked_in == batch
+        {
+            table.looked_in = 0;
+        }
+    }
+
     /// Tables that show one state of the source once `processed` is reached.
     pub(super) fn converged(&self, processed: &GtidSet) -> Vec<TableName> {
         let converges = |state: &&TableState| state.has_converged(processed);
@@ -155,6 +164,14 @@ impl Table {
         self.looked_in = batch;
         let TableState { target_schema, target_table, .. } = &self.state;
         Some(ParamsBuilder::default().text(target_schema).text(target_table).text(&self.signature).build())
+    }
+
+    /// Prepares the statements for many rows, once.
+    pub(super) async fn prepare_many(&mut self, client: &Client) -> Result<(), Failure> {
+        match &mut self.prepared {
+            Some(prepared) => prepared.prepare_many(client, &self.state.model).await,
+            None => Ok(()),
+        }
     }
 
     /// What writing rows needs, once checked and prepared.

@@ -28,6 +28,8 @@ pub(super) enum Origin {
     Control(&'static str),
     /// A row of the batch's unit and the registry's table with these indexes.
     Row { unit: usize, table: usize },
+    /// Merged rows of the registry's table with this index, of any units of the batch.
+    Merged { table: usize },
     /// The look whether the registry's table with this index still is what was checked.
     Look { table: usize },
 }
@@ -60,7 +62,7 @@ impl OpError {
     pub(super) fn into_failure(self) -> Failure {
         let doing = match self.origin {
             Origin::Control(doing) => doing,
-            Origin::Row { .. } => "writing rows",
+            Origin::Row { .. } | Origin::Merged { .. } => "writing rows",
             Origin::Look { .. } => "looking at a table",
         };
         match self.cause {
@@ -170,6 +172,31 @@ impl<'a> FencedTransaction<'a> {
             self.finish_first().await?;
         }
         Ok(())
+    }
+
+    /// Marks where a part of the transaction begins.
+    pub(super) async fn begin_part(&mut self) -> Result<(), OpError> {
+        let origin = Origin::Control("setting a savepoint");
+        self.control(origin, "SAVEPOINT part", Params::none(), Expect::Any).await
+    }
+
+    /// The part stays.
+    pub(super) async fn keep_part(&mut self) -> Result<(), OpError> {
+        let origin = Origin::Control("releasing a savepoint");
+        self.control(origin, "RELEASE SAVEPOINT part", Params::none(), Expect::Any).await
+    }
+
+    /// Undoes the part, in which a statement has failed, and begins it again. What is in flight
+    /// behind that statement was refused by the server.
+    pub(super) async fn undo_part(&mut self) -> Result<(), OpError> {
+        while let Some(mut refused) = self.in_flight.pop_front() {
+            self.bytes_in_flight -= refused.bytes;
+            if refused.answered.is_none() {
+                drop(refused.reply.as_mut().await);
+            }
+        }
+        let undone = self.client.batch_execute("ROLLBACK TO SAVEPOINT part").await;
+        undone.map_err(|error| OpError::postgres("rolling back to a savepoint", error))
     }
 
     /// The transaction is over: nothing to roll back.
