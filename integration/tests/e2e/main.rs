@@ -2,6 +2,7 @@
 
 mod canary;
 mod cli;
+mod dice;
 mod effect_once;
 mod halts;
 mod harness;

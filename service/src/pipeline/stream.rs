@@ -20,7 +20,7 @@ use crate::sink::apply::{self, Applier};
 use crate::source::dump::Dump;
 use crate::source::reader;
 use crate::status::{Applied, State, StatusHandle};
-use crate::telemetry::metrics::{self, Received};
+use crate::telemetry::metrics::{self, Received, Stage};
 
 /// A batch holds no more than this many transactions, however small: bounds the time that one
 /// commit takes and the work that its failure repeats.
@@ -118,6 +118,7 @@ impl Apply<'_> {
     async fn run(&mut self) -> Result<(), Failure> {
         self.enter_streaming();
         loop {
+            let waiting = Instant::now();
             let first = tokio::select! {
                 biased;
                 () = self.context.shutdown.requested() => return Ok(()),
@@ -125,6 +126,7 @@ impl Apply<'_> {
             };
             let Some(first) = first else { return Ok(()) };
             let batch = self.collect(first).await;
+            metrics::stage(Stage::Wait, waiting.elapsed());
             self.apply(&batch).await?;
         }
     }
@@ -186,6 +188,9 @@ impl Apply<'_> {
 
     fn publish(&mut self, applied: &apply::Progress, started: Instant) {
         self.progress.committed = true;
+        metrics::written(applied.image_bytes, applied.merged, applied.conflicts);
+        metrics::stage(Stage::Write, applied.write_time);
+        metrics::stage(Stage::Commit, applied.commit_time);
         for ((table, kind), rows) in &applied.rows {
             metrics::rows_applied(&format!("{}.{}", table.database, table.table), *kind, *rows);
         }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::batch::{BatchWriter, Interrupt, on_row};
 use super::catalog;
@@ -47,6 +48,11 @@ pub struct Progress {
     pub merged: u64,
     /// Parts whose net effect met a constraint, and that were written in source order instead.
     pub conflicts: u64,
+    /// Bytes of the images of the rows written.
+    pub image_bytes: u64,
+    /// Time spent on writing rows, and on what follows until the answers to the commits.
+    pub write_time: Duration,
+    pub commit_time: Duration,
     /// Commit time on the source of the last unit, in microseconds since 1970.
     pub commit_micros: Option<u64>,
     /// Tables that show one state of the source from now on.
@@ -165,6 +171,7 @@ impl Applier {
         let position = advanced(&self.position, units.iter().map(|unit| (unit.gtid(), unit.fingerprint())));
         let streaming = self.tables.converged(&position.processed);
         let batch = Batch { streaming: &streaming, ..self.writer.batch(&position) };
+        let started = Instant::now();
         let result = async {
             let mut tx = self.writer.begin().await?;
             let mut writer = BatchWriter::new(&mut tx, &mut self.tables, &mut self.rows);
@@ -174,14 +181,18 @@ impl Applier {
                 }
             }
             let written = writer.finish().await?;
+            let write_time = started.elapsed();
             commit(tx, &Written::Batch(&batch)).await?;
-            Ok(written)
+            Ok((written, write_time))
         };
-        let written = match result.await {
+        let (written, write_time) = match result.await {
             Ok(written) => written,
             Err(interrupt) => return Err(self.stop(interrupt, units)),
         };
         self.tables.mark_streaming(&streaming);
+        progress.write_time += write_time;
+        progress.commit_time += started.elapsed() - write_time;
+        progress.image_bytes += written.image_bytes;
         progress.merged += written.merged;
         progress.conflicts += written.conflicts;
         for ((table, kind), rows) in written.rows {

@@ -17,6 +17,7 @@ use super::net::{KeyColumns, NetRows};
 use super::rows::{RowError, RowWriter, SET_ROWS_MIN};
 use super::tables::{Table, Tables};
 use super::transaction::{Cause, Expect, FencedTransaction, OpError, Origin};
+use crate::convert::RowEncoder;
 use crate::fold::unit::{RowsChange, RowsKind, Transaction};
 use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason};
@@ -49,6 +50,7 @@ pub(super) struct BatchWriter<'a, 'tx> {
 pub(super) struct Written {
     /// Row changes per table and kind, as the source made them.
     pub(super) rows: HashMap<(usize, RowsKind), u64>,
+    pub(super) image_bytes: u64,
     /// Parts that were written by their net effect.
     pub(super) merged: u64,
     /// Parts whose net effect failed, and that were written in source order instead.
@@ -92,6 +94,7 @@ struct Part {
     nets: BTreeMap<usize, NetRows>,
     rows: u64,
     image_bytes: usize,
+    net_bytes: usize,
 }
 
 struct PartChange {
@@ -102,9 +105,8 @@ struct PartChange {
 }
 
 impl Part {
-    fn is_full(&self) -> bool {
-        let collected: usize = self.nets.values().map(NetRows::bytes).sum();
-        self.rows > PART_ROWS_MAX || self.image_bytes.max(collected) > PART_BYTES_MAX
+    const fn is_full(&self) -> bool {
+        self.rows > PART_ROWS_MAX || self.image_bytes > PART_BYTES_MAX || self.net_bytes > PART_BYTES_MAX
     }
 
     fn clear(&mut self) {
@@ -112,6 +114,7 @@ impl Part {
         self.nets.values_mut().for_each(NetRows::clear);
         self.rows = 0;
         self.image_bytes = 0;
+        self.net_bytes = 0;
     }
 }
 
@@ -160,6 +163,7 @@ impl<'a, 'tx> BatchWriter<'a, 'tx> {
         *self.written.rows.entry((index, change.kind)).or_default() += rows;
         self.part.rows += rows;
         self.part.image_bytes += change.images.len();
+        self.written.image_bytes += change.images.len() as u64;
         self.part.changes.push(PartChange { unit, gtid: gtid.clone(), table: index, change: change.clone() });
         Ok(())
     }
@@ -263,12 +267,17 @@ fn collect(
         part.nets.insert(index, NetRows::new(key, writing.model.columns.len()));
     }
     match part.nets.get_mut(&index) {
-        Some(net) => rows.collect(writing.encoder, change, net),
+        Some(net) => {
+            let before = net.bytes();
+            let count = rows.collect(writing.encoder, change, net)?;
+            part.net_bytes += net.bytes() - before;
+            Ok(count)
+        }
         None => count(writing.encoder, change),
     }
 }
 
-fn count(encoder: &crate::convert::RowEncoder, change: &RowsChange) -> Result<u64, Halt> {
+fn count(encoder: &RowEncoder, change: &RowsChange) -> Result<u64, Halt> {
     let mut images = &change.images[..];
     let mut count = 0;
     while !images.is_empty() {
@@ -289,7 +298,7 @@ async fn look_once(
     batch: u64,
 ) -> Result<(), OpError> {
     let Some(params) = table.first_look(batch) else { return Ok(()) };
-    tx.control(Origin::Look { table: index }, catalog::SIGNATURE, params, Expect::Rows(1)).await
+    tx.control(Origin::Look { table: index }, catalog::LOOK, params, Expect::Any).await
 }
 
 /// Whether the error is about the rows written, so that writing them in source order tells what

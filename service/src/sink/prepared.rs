@@ -8,12 +8,10 @@ use super::{arrays, statements};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::{Column, TableModel, TargetType};
 
-/// How a table's changes are written.
+/// How a table's changes are written. A statement that must touch one row fails when it does not.
 pub(super) enum Prepared {
     Keyed {
         upsert: Statement,
-        /// Rows that an upsert reports: 1 where a conflict updates; unknown where it does nothing.
-        upserts_one: bool,
         delete: Statement,
         /// For many rows at once: prepared when there are many for the first time.
         many: Option<Many>,
@@ -25,6 +23,8 @@ pub(super) enum Prepared {
 /// Statements that take an array for each column.
 pub(super) struct Many {
     pub(super) upsert: Statement,
+    /// Whether every row is one that the upsert counts.
+    pub(super) upserts_all: bool,
     pub(super) delete: Statement,
 }
 
@@ -38,6 +38,7 @@ impl Prepared {
             model.key.iter().filter_map(|&index| model.columns.get(index)).map(array).collect();
         *many = Some(Many {
             upsert: typed(client, &statements::upsert_many(model)?, &columns).await?,
+            upserts_all: statements::replaces(model),
             delete: typed(client, &statements::delete_many(model)?, &key).await?,
         });
         Ok(())
@@ -64,7 +65,6 @@ pub(super) async fn prepare(client: &Client, model: &TableModel) -> Result<Prepa
     let key: Vec<&Column> = model.key.iter().filter_map(|&index| model.columns.get(index)).collect();
     Ok(Prepared::Keyed {
         upsert: one(client, &statements::upsert(model)?, &columns).await?,
-        upserts_one: model.columns.len() > model.key.len(),
         delete: one(client, &statements::delete(model)?, &key).await?,
         many: None,
     })

@@ -84,38 +84,36 @@ impl RowWriter {
         net: &Net<'_>,
         origin: Origin,
     ) -> Result<(), RowError> {
-        let Prepared::Keyed { upsert, upserts_one, delete, many } = writing.prepared else {
+        let Prepared::Keyed { upsert, delete, many } = writing.prepared else {
             return Err(Halt::new(Reason::Internal, "a table without a key was merged").into());
         };
-        let many = many.as_ref();
-        let deletes = many.filter(|_| is_set(&net.deletes)).map(|many| &many.delete);
-        self.write_rows(tx, &net.deletes, delete, deletes, origin, None).await?;
-        let upserts = many.filter(|_| is_set(&net.upserts)).map(|many| &many.upsert);
-        let expected = upserts_one.then_some(1);
-        self.write_rows(tx, &net.upserts, upsert, upserts, origin, expected).await
+        match many {
+            Some(many) if is_set(&net.deletes) => {
+                send_many(tx, &many.delete, &net.deletes, origin, Expect::Any).await?;
+            }
+            _ => self.send_each(tx, delete, &net.deletes, origin).await?,
+        }
+        match many {
+            Some(many) if is_set(&net.upserts) => {
+                let rows = net.upserts.len() as u64;
+                let expect = if many.upserts_all { Expect::Rows(rows) } else { Expect::Any };
+                send_many(tx, &many.upsert, &net.upserts, origin, expect).await
+            }
+            _ => Ok(self.send_each(tx, upsert, &net.upserts, origin).await?),
+        }
     }
 
-    /// `many` takes all rows at once where it is given, `one` each; `per_row` is how many rows of
-    /// the table each must touch, if that is known.
-    async fn write_rows(
+    async fn send_each(
         &mut self,
         tx: &mut FencedTransaction<'_>,
+        statement: &Statement,
         rows: &[&[u8]],
-        one: &Statement,
-        many: Option<&Statement>,
         origin: Origin,
-        per_row: Option<u64>,
-    ) -> Result<(), RowError> {
-        let expect = |rows: u64| per_row.map_or(Expect::Any, |per_row| Expect::Rows(per_row * rows));
-        if let Some(many) = many {
-            let params = arrays::transpose(rows, many.params())
-                .ok_or_else(|| Halt::new(Reason::Internal, "rows can't be turned into arrays"))?;
-            return Ok(tx.send(origin, many, params, expect(rows.len() as u64)).await?);
-        }
+    ) -> Result<(), OpError> {
         for row in rows {
             self.arena.extend_from_slice(row);
-            let params = self.params(one.params().len());
-            tx.send(origin, one, params, expect(1)).await?;
+            let params = self.params(statement.params().len());
+            tx.send(origin, statement, params, Expect::Any).await?;
         }
         Ok(())
     }
@@ -157,15 +155,14 @@ impl RowWriter {
         writing: &Writing<'_>,
         origin: Origin,
     ) -> Result<(), OpError> {
-        let (statement, expect) = match writing.prepared {
+        let statement = match writing.prepared {
             // A conflict is a row that the copy or an earlier attempt has left: it is replaced.
-            Prepared::Keyed { upsert, upserts_one: true, .. } => (upsert, Expect::Rows(1)),
-            Prepared::Keyed { upsert, upserts_one: false, .. } => (upsert, Expect::Any),
-            Prepared::Keyless { insert, .. } => (insert, Expect::Rows(1)),
+            Prepared::Keyed { upsert, .. } => upsert,
+            Prepared::Keyless { insert, .. } => insert,
         };
         self.arena.extend_from_slice(&self.after);
         let params = self.params(writing.model.columns.len());
-        tx.send(origin, statement, params, expect).await
+        tx.send(origin, statement, params, Expect::Any).await
     }
 
     async fn write_update(
@@ -178,7 +175,7 @@ impl RowWriter {
             self.arena.extend_from_slice(&self.after);
             self.arena.extend_from_slice(&self.before);
             let params = self.params(writing.model.columns.len() * 2);
-            return tx.send(origin, update, params, Expect::Rows(1)).await;
+            return tx.send(origin, update, params, Expect::Any).await;
         }
         let columns = writing.model.columns.len();
         let same_key = writing
@@ -211,7 +208,7 @@ impl RowWriter {
             Prepared::Keyless { delete, .. } => {
                 self.arena.extend_from_slice(&self.before);
                 let params = self.params(columns);
-                tx.send(origin, delete, params, Expect::Rows(1)).await
+                tx.send(origin, delete, params, Expect::Any).await
             }
         }
     }
@@ -224,6 +221,19 @@ impl RowWriter {
         }
         Params::new(fields, count)
     }
+}
+
+/// Sends one statement for all rows.
+async fn send_many(
+    tx: &mut FencedTransaction<'_>,
+    statement: &Statement,
+    rows: &[&[u8]],
+    origin: Origin,
+    expect: Expect,
+) -> Result<(), RowError> {
+    let params = arrays::transpose(rows, statement.params())
+        .ok_or_else(|| Halt::new(Reason::Internal, "rows can't be turned into arrays"))?;
+    Ok(tx.send(origin, statement, params, expect).await?)
 }
 
 fn is_set(rows: &[&[u8]]) -> bool {

@@ -7,9 +7,23 @@ use crate::halt::{Halt, Reason};
 use crate::schema::render::{qualified, quote_ident};
 use crate::schema::{Column, TableModel, TargetType};
 
+/// Makes a statement fail unless it touches exactly one row, so that nothing has to be read
+/// before the commit is sent.
+fn touching_one(statement: &str) -> String {
+    format!("WITH written AS ({statement} RETURNING 1) SELECT tidegate.expect_rows(count(*), 1) FROM written")
+}
+
 /// Inserts a row, or replaces the one with the same key. Parameters: every column in order.
+///
+/// Fails unless the row is written; a row that is nothing but a key may be there.
 pub(super) fn upsert(model: &TableModel) -> Result<String, Halt> {
-    Ok(format!("{} {}", insert(model)?, on_conflict(model)?))
+    let statement = format!("{} {}", insert_values(model)?, on_conflict(model)?);
+    Ok(if replaces(model) { touching_one(&statement) } else { statement })
+}
+
+/// Whether an upsert writes a row in any case: there is a column besides the key.
+pub(super) fn replaces(model: &TableModel) -> bool {
+    model.columns.len() > model.key.len()
 }
 
 /// [`upsert`] of many rows. Parameters: an array for every column in order.
@@ -40,8 +54,12 @@ fn on_conflict(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("ON CONFLICT ({}) DO {action}", names(key.into_iter())?))
 }
 
-/// Inserts a row. Parameters: every column in order.
+/// Inserts a row, or fails. Parameters: every column in order.
 pub(super) fn insert(model: &TableModel) -> Result<String, Halt> {
+    Ok(touching_one(&insert_values(model)?))
+}
+
+fn insert_values(model: &TableModel) -> Result<String, Halt> {
     let columns = names(model.columns.iter())?;
     let values = placeholders(model.columns.len());
     Ok(format!("INSERT INTO {} ({columns}) VALUES ({values})", qualified(&model.name)?))
@@ -73,12 +91,14 @@ pub(super) fn delete_many(model: &TableModel) -> Result<String, Halt> {
     ))
 }
 
-/// Deletes one of the rows that equal the parameters, every column in order.
+/// Deletes one of the rows that equal the parameters, every column in order, or fails.
 pub(super) fn delete_matching(model: &TableModel) -> Result<String, Halt> {
-    Ok(format!("DELETE FROM ONLY {} WHERE ctid = ({})", qualified(&model.name)?, first_match(model, 1)?))
+    let table = qualified(&model.name)?;
+    Ok(touching_one(&format!("DELETE FROM ONLY {table} WHERE ctid = ({})", first_match(model, 1)?)))
 }
 
-/// Updates one of the rows that equal the second half of the parameters to the first half.
+/// Updates one of the rows that equal the second half of the parameters to the first half, or
+/// fails.
 pub(super) fn update_matching(model: &TableModel) -> Result<String, Halt> {
     let mut assignments = Vec::new();
     for (column, n) in model.columns.iter().zip(1..) {
@@ -86,7 +106,8 @@ pub(super) fn update_matching(model: &TableModel) -> Result<String, Halt> {
     }
     let table = qualified(&model.name)?;
     let first_match = first_match(model, model.columns.len() + 1)?;
-    Ok(format!("UPDATE ONLY {table} SET {} WHERE ctid = ({first_match})", assignments.join(", ")))
+    let assignments = assignments.join(", ");
+    Ok(touching_one(&format!("UPDATE ONLY {table} SET {assignments} WHERE ctid = ({first_match})")))
 }
 
 /// Takes the lock of a write: no change of the table's definition goes with it.
@@ -175,8 +196,10 @@ mod tests {
             model(&[2, 0], &[("a", TargetType::Integer), ("b", TargetType::Text), ("c", TargetType::Text)]);
         assert_eq!(
             upsert(&model).unwrap(),
-            "INSERT INTO \"app\".\"a\"\"b\" (\"a\", \"b\", \"c\") VALUES ($1, $2, $3) \
-             ON CONFLICT (\"c\", \"a\") DO UPDATE SET \"b\" = EXCLUDED.\"b\""
+            "WITH written AS (\
+             INSERT INTO \"app\".\"a\"\"b\" (\"a\", \"b\", \"c\") VALUES ($1, $2, $3) \
+             ON CONFLICT (\"c\", \"a\") DO UPDATE SET \"b\" = EXCLUDED.\"b\" RETURNING 1) \
+             SELECT tidegate.expect_rows(count(*), 1) FROM written"
         );
         assert_eq!(
             delete(&model).unwrap(),
@@ -210,9 +233,10 @@ mod tests {
         let model = model(&[], &[("a", TargetType::Integer), ("j", TargetType::Jsonb)]);
         assert_eq!(
             update_matching(&model).unwrap(),
-            "UPDATE ONLY \"app\".\"a\"\"b\" SET \"a\" = $1, \"j\" = $2 WHERE ctid = (\
+            "WITH written AS (UPDATE ONLY \"app\".\"a\"\"b\" SET \"a\" = $1, \"j\" = $2 WHERE ctid = (\
              SELECT ctid FROM ONLY \"app\".\"a\"\"b\" WHERE \"a\" IS NOT DISTINCT FROM $3 \
-             AND jsonb_send(\"j\") IS NOT DISTINCT FROM jsonb_send($4) LIMIT 1)"
+             AND jsonb_send(\"j\") IS NOT DISTINCT FROM jsonb_send($4) LIMIT 1) \
+             RETURNING 1) SELECT tidegate.expect_rows(count(*), 1) FROM written"
         );
         assert!(upsert(&model).is_err());
         assert!(delete(&model).is_err());

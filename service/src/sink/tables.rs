@@ -154,7 +154,7 @@ impl Table {
         Ok(())
     }
 
-    /// Parameters of [`catalog::SIGNATURE`] that find the table as it was checked, once in each
+    /// Parameters of [`catalog::LOOK`] that find the table as it was checked, once in each
     /// batch: its first row has been sent, so that the lock of that write keeps the table as the
     /// look finds it.
     pub(super) fn first_look(&mut self, batch: u64) -> Option<Params> {

@@ -21,6 +21,9 @@ use crate::halt::{Failure, Side};
 /// it. A statement larger than this is sent alone.
 const MAX_BYTES_IN_FLIGHT: usize = 4 << 20;
 
+/// What `tidegate.expect_rows` fails with.
+const OTHER_ROWS: &str = "TG001";
+
 /// What a statement was sent for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
@@ -34,7 +37,7 @@ pub(super) enum Origin {
     Look { table: usize },
 }
 
-/// How many rows a statement must touch.
+/// How many rows a statement must touch, where it does not see to that itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
     Any,
@@ -139,9 +142,11 @@ impl<'a> FencedTransaction<'a> {
             Poll::Pending => Poll::Ready(None),
         })
         .await;
+        // The server knows nothing of a statement that failed on this side: nothing may follow it.
+        let unsent = matches!(answered, Some(Err(_)));
         self.bytes_in_flight += bytes;
         self.in_flight.push_back(InFlight { origin, expect, bytes, reply, answered });
-        Ok(())
+        if unsent { self.drain().await } else { Ok(()) }
     }
 
     /// Sends a control statement, preparing it on its first use in this session.
@@ -199,9 +204,19 @@ impl<'a> FencedTransaction<'a> {
         undone.map_err(|error| OpError::postgres("rolling back to a savepoint", error))
     }
 
-    /// The transaction is over: nothing to roll back.
-    pub(super) const fn mark_ended(&mut self) {
+    /// Commits. Only [`super::checkpoint::commit`] may call this.
+    ///
+    /// Statements that the server itself refuses when they don't do what they must may still be in
+    /// flight: the commit of a transaction with a failed statement is a rollback. The others are
+    /// read first.
+    pub(super) async fn end(mut self) -> Result<(), OpError> {
+        if self.in_flight.iter().any(|statement| statement.expect != Expect::Any) {
+            self.drain().await?;
+        }
+        self.control(Origin::Control("committing"), "COMMIT", Params::none(), Expect::Any).await?;
+        self.drain().await?;
         self.ended = true;
+        Ok(())
     }
 
     fn is_full(&self, bytes: usize) -> bool {
@@ -220,6 +235,9 @@ impl<'a> FencedTransaction<'a> {
         self.bytes_in_flight -= first.bytes;
         self.in_flight.pop_front();
         match (answer, expect) {
+            (Err(error), _) if error.code().is_some_and(|code| code.code() == OTHER_ROWS) => {
+                Err(OpError { origin, cause: Cause::Rows })
+            }
             (Err(error), _) => Err(OpError { origin, cause: Cause::Postgres(error) }),
             (Ok(rows), Expect::Rows(expected)) if rows != expected => {
                 Err(OpError { origin, cause: Cause::Rows })

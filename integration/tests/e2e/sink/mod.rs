@@ -5,9 +5,11 @@ mod apply;
 mod copy;
 mod fence;
 mod keyless;
+mod merge;
 mod preflight;
 mod schema_change;
 mod source_rows;
+mod wait_for_gtid;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
