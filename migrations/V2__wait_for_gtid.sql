@@ -123,15 +123,15 @@ $$;
 
 COMMENT ON FUNCTION tidegate.wait_for_gtid(text, interval, text) IS 'Waits until the target shows every transaction of a GTID set: true then, false after the timeout. A statement of its own under READ COMMITTED; the next statement sees what was waited for. Prepared XA transactions that are held back count as reached. The pipeline has to be named only where there are several.';
 
-CREATE FUNCTION tidegate.expect_rows(found bigint, expected bigint)
+CREATE FUNCTION tidegate.expect_rows(touched bigint, expected bigint)
     RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-    IF found IS DISTINCT FROM expected THEN
+    IF touched IS DISTINCT FROM expected THEN
         RAISE EXCEPTION 'a statement touched another number of rows than it must' USING ERRCODE = 'TG001';
     END IF;
-    RETURN found;
+    RETURN touched;
 END
 $$;
 

@@ -235,13 +235,8 @@ fn a_migration_waits_until_no_writer_runs() {
             }
         })
         .await?;
-        // The tables must go for the migration to run again.
-        fixture
-            .target(
-                "DROP TABLE tidegate.pipeline, tidegate.checkpoint, tidegate.table_state, \
-                 tidegate.snapshot_chunk, tidegate.startup_xid, tidegate.halt, tidegate.schema_change",
-            )
-            .await?;
+        // What is there must go for the migration to run again.
+        fixture.target("DROP SCHEMA tidegate CASCADE").await?;
         assert!(!taking.is_finished(), "a writer still runs");
         drop(running);
         let writer = tokio::time::timeout(PATIENCE, taking).await???;
