@@ -126,7 +126,12 @@ pub(super) async fn commit(
     progress: &Progress<'_>,
 ) -> Result<(), CommitError> {
     write(&mut tx, progress).await?;
-    Ok(tx.end().await?)
+    tx.settle().await?;
+    // Sent behind what is in flight: of a transaction with a failed statement it is a rollback.
+    tx.control(Origin::Control("committing"), "COMMIT", Params::none(), Expect::Any).await?;
+    tx.drain().await?;
+    tx.mark_ended();
+    Ok(())
 }
 
 /// A statement in flight failed, or the progress can't be written.

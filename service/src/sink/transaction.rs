@@ -204,19 +204,18 @@ impl<'a> FencedTransaction<'a> {
         undone.map_err(|error| OpError::postgres("rolling back to a savepoint", error))
     }
 
-    /// Commits. Only [`super::checkpoint::commit`] may call this.
-    ///
-    /// Statements that the server itself refuses when they don't do what they must may still be in
-    /// flight: the commit of a transaction with a failed statement is a rollback. The others are
-    /// read first.
-    pub(super) async fn end(mut self) -> Result<(), OpError> {
+    /// Waits for the replies of statements that don't see to their rows themselves. What is still in
+    /// flight afterwards fails on the server if it does not do what it must.
+    pub(super) async fn settle(&mut self) -> Result<(), OpError> {
         if self.in_flight.iter().any(|statement| statement.expect != Expect::Any) {
             self.drain().await?;
         }
-        self.control(Origin::Control("committing"), "COMMIT", Params::none(), Expect::Any).await?;
-        self.drain().await?;
-        self.ended = true;
         Ok(())
+    }
+
+    /// The transaction is over: nothing to roll back.
+    pub(super) const fn mark_ended(&mut self) {
+        self.ended = true;
     }
 
     fn is_full(&self, bytes: usize) -> bool {
