@@ -15,11 +15,14 @@
 //! });
 //! ```
 
+pub mod binlog_proxy;
 mod canonical;
+pub mod charsets;
 pub mod compare;
 pub mod fixture;
 pub mod http;
 pub mod mysql;
+pub mod pgbouncer;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
@@ -34,6 +37,7 @@ use tokio::runtime::Runtime;
 pub use compare::{Comparison, Difference};
 pub use fixture::Fixture;
 pub use mysql::{MySql, MySqlSession};
+pub use pgbouncer::PgBouncer;
 pub use postgres::{PgSession, Postgres};
 pub use process::{Config, Tidegate};
 pub use proxy::{CutProxy, Fault};

@@ -65,7 +65,7 @@ impl Kind for MySqlKind {
 impl MySql {
     /// A new server, ready, with the replication user.
     pub async fn start_new(args: &[&str]) -> Result<Self> {
-        let server = Self::launch(args).await?;
+        let server = Self::launch(args, &[]).await?;
         server.exec("mysql", SET_UP).await?;
         Ok(server)
     }

@@ -48,9 +48,22 @@ impl Kind for PostgresKind {
 impl Postgres {
     /// A new server, ready, with the role of Tidegate.
     pub async fn start_new(settings: &[&str]) -> Result<Self> {
-        let server = Self::launch(settings).await?;
+        let server = Self::launch(settings, &[]).await?;
         server.exec("postgres", SET_UP).await?;
         Ok(server)
+    }
+
+    /// Makes a hot standby of the server: it recovers for as long as it is not promoted.
+    pub async fn become_standby(&self) -> Result<()> {
+        let signal = "DO $$ BEGIN EXECUTE format('COPY (SELECT) TO %L',
+            current_setting('data_directory') || '/standby.signal'); END $$";
+        self.exec("postgres", signal).await?;
+        self.restart().await
+    }
+
+    /// Makes a primary of a standby, and waits until it is one.
+    pub async fn promote(&self) -> Result<()> {
+        self.exec("postgres", "SELECT pg_promote()").await
     }
 
     /// A connection as superuser.

@@ -133,6 +133,16 @@ pub struct CommandOutput {
     pub stderr: String,
 }
 
+impl CommandOutput {
+    fn new(output: std::process::Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
 /// One Tidegate with its configuration and its log. Killed when it is dropped.
 pub struct Tidegate {
     pub config: Config,
@@ -186,11 +196,7 @@ impl Tidegate {
         let output = tokio::time::timeout(wait::deadline(), command.output())
             .await
             .with_context(|| format!("tidegate {name} did not end in {:?}", wait::deadline()))??;
-        Ok(CommandOutput {
-            code: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        Ok(CommandOutput::new(output))
     }
 
     /// SIGTERM, and the exit code.
@@ -405,6 +411,17 @@ fn not_halted(status: &Value) -> Result<()> {
         return Ok(());
     }
     bail!("tidegate has halted: {}", status["halt"])
+}
+
+/// Runs the binary in a folder, with this environment and no other, to its end.
+pub async fn run_in(dir: &Path, args: &[&str], environment: &[(&str, &str)]) -> Result<CommandOutput> {
+    let mut command = Command::new(binary()?);
+    command.args(args).current_dir(dir).env_clear().envs(environment.iter().copied());
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(wait::deadline(), command.output())
+        .await
+        .with_context(|| format!("tidegate {args:?} did not end in {:?}", wait::deadline()))??;
+    Ok(CommandOutput::new(output))
 }
 
 /// `TIDEGATE_BIN`, or the binary that cargo built next to this test.

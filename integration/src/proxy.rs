@@ -60,6 +60,8 @@ struct Shared {
     control: watch::Sender<Control>,
     armed: Mutex<Option<Armed>>,
     fired: watch::Sender<u32>,
+    /// Bytes of the server's answers, and what is told instead of them.
+    lie: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A proxy on a port of the loopback interface. Gone, with its connections, when it is dropped.
@@ -73,15 +75,26 @@ pub struct CutProxy {
 impl CutProxy {
     /// Before a PostgreSQL server.
     pub async fn postgres(upstream: SocketAddr) -> Result<Self> {
-        Self::start(upstream, true).await
+        Self::start(upstream, true, None).await
+    }
+
+    /// Before a PostgreSQL server, whose answers are told with other bytes of the same length in
+    /// place of these.
+    pub async fn lying(upstream: SocketAddr, truth: &[u8], lie: &[u8]) -> Result<Self> {
+        assert_eq!(truth.len(), lie.len(), "a message has to keep its length");
+        Self::start(upstream, true, Some((truth.to_vec(), lie.to_vec()))).await
     }
 
     /// Before any server, such as MySQL: it can cut, block and refuse.
     pub async fn opaque(upstream: SocketAddr) -> Result<Self> {
-        Self::start(upstream, false).await
+        Self::start(upstream, false, None).await
     }
 
-    async fn start(upstream: SocketAddr, speaks_postgres: bool) -> Result<Self> {
+    async fn start(
+        upstream: SocketAddr,
+        speaks_postgres: bool,
+        lie: Option<(Vec<u8>, Vec<u8>)>,
+    ) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
         let shared = Arc::new(Shared {
@@ -90,6 +103,7 @@ impl CutProxy {
             control: watch::Sender::new(Control::default()),
             armed: Mutex::new(None),
             fired: watch::Sender::new(0),
+            lie,
         });
         let acceptor = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { addr, shared, acceptor })
@@ -182,6 +196,13 @@ impl Shared {
             return None;
         }
         Some(armed.fault)
+    }
+
+    fn tell_otherwise(&self, message: &mut [u8]) {
+        let Some((truth, lie)) = &self.lie else { return };
+        if let Some(at) = message.windows(truth.len()).position(|bytes| bytes == truth) {
+            message[at..at + lie.len()].copy_from_slice(lie);
+        }
     }
 
     async fn unblocked(&self) -> Result<()> {
@@ -305,8 +326,9 @@ async fn forward_server(
     awaiting: &watch::Sender<bool>,
 ) -> Result<()> {
     loop {
-        let message = read_message(from).await?;
+        let mut message = read_message(from).await?;
         shared.unblocked().await?;
+        shared.tell_otherwise(&mut message);
         if *awaiting.borrow() && completes_commit(&message) {
             shared.strike();
             return Ok(());

@@ -10,7 +10,7 @@ use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
 use std::marker::PhantomData;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, Result, anyhow, bail};
 use testcontainers::bollard::models::PortBinding;
 use testcontainers::bollard::query_parameters::{
-    KillContainerOptionsBuilder, RestartContainerOptionsBuilder, StartContainerOptions,
-    StopContainerOptionsBuilder,
+    InspectContainerOptions, KillContainerOptionsBuilder, RestartContainerOptionsBuilder,
+    StartContainerOptions, StopContainerOptionsBuilder,
 };
 use testcontainers::core::client::docker_client_instance;
 use testcontainers::runners::AsyncRunner;
@@ -83,7 +83,7 @@ impl Servers {
     }
 }
 
-/// What differs between the two kinds of server.
+/// What differs between the kinds of server.
 pub trait Kind: fmt::Debug + Sized + Send + Sync {
     /// For messages, and in the names of environment variable and images.
     const NAME: &'static str;
@@ -109,13 +109,14 @@ pub struct Server<K: Kind> {
 }
 
 impl<K: Kind> Server<K> {
-    /// Starts a container and waits until the server answers a query.
-    pub(crate) async fn launch(args: &[&str]) -> Result<Self> {
+    /// Starts a container, with more variables in its environment, and waits until the server
+    /// answers a query.
+    pub(crate) async fn launch(args: &[&str], environment: &[(&str, &str)]) -> Result<Self> {
         let image = image::<K>().await?;
         let mut attempt = 0;
         loop {
             let port = free_port()?;
-            match request::<K>(&image, args, port).start().await {
+            match request::<K>(&image, args, environment, port).start().await {
                 Ok(container) => {
                     let server = Self { container, port, kind: PhantomData };
                     server.answers().await?;
@@ -133,6 +134,19 @@ impl<K: Kind> Server<K> {
 
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The address at which other containers reach the server.
+    pub async fn inner_addr(&self) -> Result<SocketAddr> {
+        let found = docker_client_instance()
+            .await?
+            .inspect_container(self.container_id(), None::<InspectContainerOptions>)
+            .await?;
+        let networks = found.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
+        let addresses = networks.into_values().filter_map(|network| network.ip_address);
+        let address = addresses.into_iter().find(|address| !address.is_empty());
+        let address: IpAddr = address.context("the container is in no network")?.parse()?;
+        Ok((address, K::PORT).into())
     }
 
     pub fn container_id(&self) -> &str {
@@ -200,7 +214,12 @@ pub(crate) fn tail(log: &str, lines: usize) -> String {
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
-fn request<K: Kind>(image: &str, args: &[&str], port: u16) -> ContainerRequest<GenericImage> {
+fn request<K: Kind>(
+    image: &str,
+    args: &[&str],
+    environment: &[(&str, &str)],
+    port: u16,
+) -> ContainerRequest<GenericImage> {
     watch_containers();
     let (name, tag) = image.rsplit_once(':').unwrap_or((image, "latest"));
     let binding =
@@ -213,8 +232,8 @@ fn request<K: Kind>(image: &str, args: &[&str], port: u16) -> ContainerRequest<G
         })
         .with_label(OWNER_LABEL, std::process::id().to_string())
         .with_cmd(K::command(args));
-    for (name, value) in K::environment() {
-        request = request.with_env_var(name, value);
+    for (name, value) in K::environment().iter().chain(environment) {
+        request = request.with_env_var(*name, *value);
     }
     request
 }

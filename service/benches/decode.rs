@@ -9,7 +9,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use tidegate::binlog::event::{ChecksumAlgorithm, Envelope, Event, RawEvent};
 use tidegate::binlog::row_image::RowReader;
 use tidegate::binlog::table_map::{Encoding, MapColumn, TableMap};
-use tidegate::convert::RowEncoder;
+use tidegate::convert::{RowEncoder, Uses};
+use tidegate::schema::policy::Policies;
 use tidegate::schema::{Column, MysqlType, TableModel, TableName, TargetType, diff};
 
 /// Rows of an 8 KiB event (`binlog_row_event_max_size`).
@@ -26,8 +27,10 @@ fn columns() -> Vec<(Column, Encoding)> {
             mysql,
             target,
             nullable,
+            not_null_dropped: false,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         };
         (column, encoding)
     };
@@ -85,7 +88,15 @@ fn table() -> (TableModel, TableMap) {
         raw: Bytes::new(),
     };
     let name = TableName { database: "shop".to_owned(), table: "orders".to_owned() };
-    let model = TableModel { name, columns, key: vec![0], key_is_primary: true, engine: "InnoDB".to_owned() };
+    let model = TableModel {
+        name,
+        columns,
+        key: vec![0],
+        key_is_primary: true,
+        engine: "InnoDB".to_owned(),
+        default_charset: None,
+        details: Default::default(),
+    };
     diff::check_map(&model, &map).expect("the map is that of the model");
     (model, map)
 }
@@ -161,9 +172,9 @@ fn decode(criterion: &mut Criterion) {
         .collect();
     let bytes: usize = images.iter().map(Vec::len).sum();
     let events: Vec<Bytes> = images.iter().map(|images| event(images, columns)).collect();
-    let encoder = RowEncoder::new(&model, &map).expect("every type is converted");
+    let encoder = RowEncoder::new(&model, &map, &Policies::default()).expect("every type is converted");
     let reader = RowReader::new(&map);
-    let mut out = Vec::new();
+    let (mut out, mut uses) = (Vec::new(), Uses::default());
 
     let mut group = criterion.benchmark_group("rows");
     group.throughput(Throughput::Elements(EVENTS * ROWS_PER_EVENT));
@@ -185,7 +196,7 @@ fn decode(criterion: &mut Criterion) {
                 let mut rest = &images[..];
                 out.clear();
                 while !rest.is_empty() {
-                    encoder.encode(&mut rest, &mut out).expect("whole rows");
+                    encoder.encode(&mut rest, &mut out, &mut uses).expect("whole rows");
                 }
                 black_box(&out);
             }
@@ -199,7 +210,7 @@ fn decode(criterion: &mut Criterion) {
                 let mut rest = &images[..];
                 out.clear();
                 while !rest.is_empty() {
-                    encoder.encode(&mut rest, &mut out).expect("whole rows");
+                    encoder.encode(&mut rest, &mut out, &mut uses).expect("whole rows");
                 }
                 black_box(&out);
             }

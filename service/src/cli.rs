@@ -4,6 +4,7 @@ mod ask;
 mod check;
 mod init;
 mod output;
+mod plan;
 mod run;
 mod status;
 mod stored;
@@ -24,7 +25,7 @@ enum Exit {
     /// The command line or the configuration is wrong. Clap ends with the same code.
     Usage,
     Halted,
-    /// `check` found what forbids an exact replication.
+    /// `check` found what forbids an exact replication, or `plan` what would halt.
     ProblemsFound,
 }
 
@@ -45,7 +46,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 error, 2 usage or configuration, 3 halted, 4 check found problems.\n\
+    after_help = "Exit codes: 0 done, 1 error, 2 usage or configuration, 3 halted, 4 check or plan found problems.\n\
     Every configuration key can also be set in the environment: source.server_id is TIDEGATE_SOURCE__SERVER_ID."
 )]
 struct Cli {
@@ -68,7 +69,25 @@ enum Command {
     Check {
         #[command(flatten)]
         config: ConfigArgument,
+        /// Also read every row of the replicated tables, and count what PostgreSQL can't hold
+        ///
+        /// Proposes the policies that let it pass. Ends with 4 when a run would halt. Shows counts,
+        /// never values.
+        #[arg(long)]
+        data: bool,
         /// Print the findings as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the schema that `run` creates on the target, as SQL that psql can run
+    ///
+    /// Reads the source only, the values of TINYINT(1) columns among it. What is not on the target as it
+    /// is on the source is said in comments, with the reason. Ends with 4 when a table can't be
+    /// replicated as it is.
+    Plan {
+        #[command(flatten)]
+        config: ConfigArgument,
+        /// Print statements and notes as JSON
         #[arg(long)]
         json: bool,
     },
@@ -125,9 +144,13 @@ pub fn main() -> ExitCode {
 fn execute(command: &Command) -> Result<Exit, Exit> {
     match command {
         Command::Init { output } => Ok(init::init(output)),
-        Command::Check { config, json } => {
+        Command::Check { config, data, json } => {
             let config = config.load()?;
-            Ok(runtime()?.block_on(check::check(&config, Output::new(*json))))
+            Ok(runtime()?.block_on(check::check(&config, *data, Output::new(*json))))
+        }
+        Command::Plan { config, json } => {
+            let config = config.load()?;
+            Ok(runtime()?.block_on(plan::plan(&config, Output::new(*json))))
         }
         Command::Run { config, exit_on_halt } => {
             let config = config.load()?;

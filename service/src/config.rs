@@ -10,13 +10,17 @@
 //! variable that could not be read, or a table pattern; it quotes no other value, for what was
 //! typed in the wrong place may be a secret.
 
+mod ddl;
 mod keys;
+mod policies;
 mod reference;
 mod secret;
 mod sections;
 mod settings;
 mod units;
 mod url;
+
+pub use ddl::{DdlConfig, DdlPolicy};
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +32,12 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::fold::XaPolicy;
+use crate::schema::overrides::Overrides;
+use crate::schema::policy::Policies;
 
 pub use reference::{commented_file, markdown};
 pub use secret::Secret;
@@ -118,6 +127,7 @@ pub struct SnapshotConfig {
 #[derive(Debug, Clone)]
 pub struct FoldConfig {
     pub max_buffer_bytes: usize,
+    pub xa: XaPolicy,
 }
 
 #[derive(Debug, Clone)]
@@ -169,9 +179,13 @@ pub struct Config {
     pub source: SourceConfig,
     pub target: TargetConfig,
     pub tables: TablesConfig,
+    pub policies: Arc<Policies>,
+    /// Types of target columns that are not the default ones.
+    pub types: Overrides,
     pub snapshot: SnapshotConfig,
     pub fold: FoldConfig,
     pub apply: ApplyConfig,
+    pub ddl: DdlConfig,
     pub retry: RetryConfig,
     pub admin: AdminConfig,
     pub log: LogConfig,

@@ -21,9 +21,12 @@ use crate::gtid::GtidSet;
 use crate::halt::{Halt, Side};
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
+use crate::sink::objects::ObjectFinding;
 use crate::telemetry::metrics;
 
-pub use report::{ErrorReport, ErrorSide, HaltReport, Report, State, TableReport, rfc3339};
+pub use report::{
+    ConversionReport, ErrorReport, ErrorSide, HaltReport, ObjectReport, Report, State, TableReport, rfc3339,
+};
 
 /// The source is asked about once a second; an answer older than this says nothing about now.
 pub const OBSERVATION_AGE_MAX: Duration = Duration::from_secs(10);
@@ -50,6 +53,8 @@ struct Facts {
     resume_requested: bool,
     dead_task: Option<&'static str>,
     processed: Option<GtidSet>,
+    /// Prepared XA transactions, outside `processed`.
+    prepared: GtidSet,
     /// Commit time, by the source's clock, of the last transaction applied.
     last_commit_micros: Option<u64>,
     /// Commit time, by the source's clock, of the oldest transaction received and not applied.
@@ -58,6 +63,8 @@ struct Facts {
     /// The source's clock when our set was last seen to include the source's.
     caught_up_micros: Option<u64>,
     tables: BTreeMap<TableName, TableReport>,
+    conversions: Vec<ConversionReport>,
+    objects: Vec<ObjectReport>,
     last_error: Option<ErrorReport>,
     transactions_applied: u64,
     rows_applied: u64,
@@ -76,6 +83,8 @@ struct Observation {
 pub struct Applied<'a> {
     /// The processed set that the commit made durable.
     pub processed: &'a GtidSet,
+    /// GTIDs of prepared XA transactions, held out of it.
+    pub prepared: &'a GtidSet,
     /// Source transactions in it, those without changes for us included.
     pub transactions: u64,
     /// Row changes in it, as the source made them.
@@ -140,7 +149,7 @@ impl StatusHandle {
         let mut facts = self.facts();
         facts.state = State::Retrying;
         facts.halt = None;
-        facts.observation = None;
+        facts.stopped();
         facts.last_error = Some(ErrorReport {
             side: side.into(),
             message: message.to_owned(),
@@ -152,12 +161,13 @@ impl StatusHandle {
     pub fn halt(&self, halt: &Halt) {
         let mut facts = self.facts();
         facts.state = State::Halted;
-        facts.observation = None;
+        facts.stopped();
         facts.halt = Some(HaltReport::new(halt, SystemTime::now()));
         facts.resume_requested = false;
     }
 
-    /// Asks a halted pipeline to try again.
+    /// Asks a halted pipeline to try again. From here on it is `starting`, so that who is told of
+    /// a resume does not see the halt that is left.
     ///
     /// # Errors
     /// When it is not halted.
@@ -167,32 +177,34 @@ impl StatusHandle {
             return Err(NotHalted(facts.state));
         }
         facts.resume_requested = true;
+        facts.state = State::Starting;
+        facts.halt = None;
         drop(facts);
         self.0.resume.notify_one();
         Ok(())
     }
 
-    /// Returns once a resume of the present halt is requested, with the pipeline `starting`
-    /// again. Cancel safe. One waiter at a time.
+    /// Returns once a resume of the present halt is requested. Cancel safe. One waiter at a time.
     pub async fn resumed(&self) {
         loop {
             let notified = self.0.resume.notified();
-            {
-                let mut facts = self.facts();
-                if std::mem::take(&mut facts.resume_requested) {
-                    facts.state = State::Starting;
-                    facts.halt = None;
-                    return;
-                }
+            if std::mem::take(&mut self.facts().resume_requested) {
+                return;
             }
             notified.await;
         }
     }
 
     /// The position as the checkpoint holds it, before anything is applied in this cycle.
-    pub fn checkpoint_loaded(&self, processed: &GtidSet, last_commit_micros: Option<u64>) {
+    pub fn checkpoint_loaded(
+        &self,
+        processed: &GtidSet,
+        prepared: &GtidSet,
+        last_commit_micros: Option<u64>,
+    ) {
         let mut facts = self.facts();
         facts.processed = Some(processed.clone());
+        facts.prepared.clone_from(prepared);
         facts.last_commit_micros = last_commit_micros;
         facts.oldest_pending_micros = None;
     }
@@ -205,6 +217,7 @@ impl StatusHandle {
             Some(processed) => processed.clone_from(batch.processed),
             none => *none = Some(batch.processed.clone()),
         }
+        facts.prepared.clone_from(batch.prepared);
         facts.last_commit_micros = batch.last_commit_micros.or(facts.last_commit_micros);
         facts.oldest_pending_micros = batch.oldest_pending_micros;
         facts.transactions_applied += batch.transactions;
@@ -214,7 +227,7 @@ impl StatusHandle {
     /// The source answered with its `gtid_executed` and its clock, microseconds since 1970.
     pub fn source_observed(&self, executed: GtidSet, clock_micros: u64) {
         let mut facts = self.facts();
-        if facts.processed.as_ref().is_some_and(|processed| processed.includes(&executed)) {
+        if facts.reaches(&executed) {
             facts.caught_up_micros = Some(clock_micros);
         }
         facts.observation = Some(Observation { executed, clock_micros, at: Instant::now() });
@@ -239,6 +252,19 @@ impl StatusHandle {
         }
     }
 
+    /// A table waits for a lock on the source, until its next state. The attempts to get it are
+    /// failures that are retried, so that the wait is the last error as well.
+    pub fn table_waiting(&self, source: &TableName, lock: &str, waited: Duration) {
+        let TableName { database, table } = source;
+        let message = format!("{database}.{table} waits for {lock}, for {} s so far", waited.as_secs());
+        let mut facts = self.facts();
+        if let Some(table) = facts.tables.get_mut(source) {
+            table.waiting_for = Some(lock.to_owned());
+        }
+        facts.last_error =
+            Some(ErrorReport { side: ErrorSide::Source, message, at: rfc3339(SystemTime::now()) });
+    }
+
     /// A table's state; its counts stay. `target` is `schema.table`.
     pub fn table(&self, source: &TableName, target: &str, state: TablePhase) {
         let mut facts = self.facts();
@@ -246,11 +272,17 @@ impl StatusHandle {
             Some(table) => {
                 target.clone_into(&mut table.target);
                 table.state = state;
+                table.waiting_for = None;
             }
             None => {
                 facts.tables.insert(source.clone(), TableReport::new(source, target, state));
             }
         }
+    }
+
+    /// A table is no longer replicated under this name.
+    pub fn table_gone(&self, source: &TableName) {
+        self.facts().tables.remove(source);
     }
 
     /// How many rows a table has by the source's estimate.
@@ -267,12 +299,40 @@ impl StatusHandle {
         }
     }
 
+    /// The indexes and constraints that the target lacks, all of them.
+    pub fn objects(&self, findings: &[ObjectFinding]) {
+        self.facts().objects = findings.iter().map(ObjectReport::from).collect();
+    }
+
     /// A chunk of a table was committed.
     pub fn rows_copied(&self, source: &TableName, rows: u64) {
         metrics::rows_copied(format!("{}.{}", source.database, source.table), rows);
         if let Some(table) = self.facts().tables.get_mut(source) {
             table.rows_copied += rows;
         }
+    }
+
+    /// The ledger of converted values as it is stored.
+    pub fn conversions(&self, entries: impl Iterator<Item = ConversionReport>) {
+        self.facts().conversions = entries.collect();
+    }
+
+    /// What a commit added to the ledger.
+    pub fn converted(&self, entries: impl Iterator<Item = ConversionReport>) {
+        for entry in entries {
+            metrics::converted(&entry.table, &entry.column, entry.kind, entry.policy, entry.uses);
+            let mut facts = self.facts();
+            match facts.conversions.iter_mut().find(|known| known.is_entry_of(&entry)) {
+                Some(known) => known.add(entry),
+                None => facts.conversions.push(entry),
+            }
+        }
+    }
+
+    /// A table's copy begins anew: its entries of the ledger are gone.
+    pub fn conversions_forgotten(&self, table: &TableName) {
+        let name = format!("{}.{}", table.database, table.table);
+        self.facts().conversions.retain(|entry| entry.table != name);
     }
 
     /// Watches a task that has to live as long as the process: unless it says that it has
@@ -318,6 +378,7 @@ impl StatusHandle {
             standby: facts.standby,
             dead_task: facts.dead_task.map(str::to_owned),
             processed_gtid_set: facts.processed.as_ref().map(ToString::to_string),
+            prepared_gtid_set: facts.prepared.to_string(),
             source_gtid_set: facts.observation_at(now).map(|observed| observed.executed.to_string()),
             lag_ms: facts.lag_micros(now).map(|micros| micros / 1000),
             halt: facts.halt.clone(),
@@ -329,11 +390,25 @@ impl StatusHandle {
                 .as_ref()
                 .map(|(file, position)| format!("{file}:{position}")),
             tables: facts.tables.values().cloned().collect(),
+            conversions: facts.conversions.clone(),
+            objects: facts.objects.clone(),
         }
     }
 }
 
 impl Facts {
+    /// Whether everything of the set is dealt with. Prepared XA transactions are: nothing of them
+    /// could be applied yet.
+    fn reaches(&self, set: &GtidSet) -> bool {
+        self.processed.as_ref().is_some_and(|processed| processed.includes_with(&self.prepared, set))
+    }
+
+    /// A cycle has ended: nothing asks the source any more, and nothing waits for its locks.
+    fn stopped(&mut self) {
+        self.observation = None;
+        self.tables.values_mut().for_each(|table| table.waiting_for = None);
+    }
+
     /// The source's answer, while it still says something about now.
     fn observation_at(&self, now: Instant) -> Option<&Observation> {
         let fresh =
@@ -346,7 +421,8 @@ impl Facts {
     /// after the last that was applied, and after we were last seen to have everything.
     fn lag_micros(&self, now: Instant) -> Option<u64> {
         let observed = self.observation_at(now)?;
-        if self.processed.as_ref()?.includes(&observed.executed) {
+        self.processed.as_ref()?;
+        if self.reaches(&observed.executed) {
             return Some(0);
         }
         let since = self.oldest_pending_micros.or(self.last_commit_micros.max(self.caught_up_micros))?;

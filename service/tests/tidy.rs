@@ -23,6 +23,8 @@ const PURE: &[&str] = &[
     "schema/",
     "convert/",
     "sink/net.rs",
+    "sink/part.rs",
+    "sink/schema_change/",
     "sink/statements.rs",
     "snapshot/plan.rs",
     "snapshot/plan/",
@@ -324,6 +326,45 @@ fn every_halt_reason_is_in_the_runbook() {
     for heading in headings.iter().filter(of_a_reason) {
         assert!(names.contains(heading), "ops/runbook.md has a heading {heading} that is no reason");
     }
+}
+
+/// What the section under a reason's heading says to do. "As X" takes it over from there.
+fn advice(runbook: &str, reason: &str) -> String {
+    let heading = format!("\n### {reason}\n");
+    let section = runbook.split(&heading).nth(1).unwrap_or_default();
+    let section = section.split("\n#").next().unwrap_or_default();
+    let items = section.split("\n- **").filter(|item| {
+        let label = item.split(":**").next().unwrap_or_default().to_ascii_lowercase();
+        label.split(", ").any(|word| word == "do")
+    });
+    let text = items.collect::<Vec<_>>().join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.split("as `").nth(1).and_then(|rest| rest.split('`').next()) {
+        Some(other) if text.contains(":** as `") => advice(runbook, other),
+        _ => text.to_ascii_lowercase(),
+    }
+}
+
+#[test]
+fn remedies_name_the_procedures_that_the_runbook_does() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/runbook.md");
+    let runbook = fs::read_to_string(path).expect("ops/runbook.md");
+    let mut violations = Vec::new();
+    for reason in Reason::ALL {
+        let (remedy, advice) = (reason.remedy().to_ascii_lowercase(), advice(&runbook, reason.name()));
+        assert!(!advice.is_empty(), "{reason}: the runbook does not say what to do");
+        for procedure in ["start over", "copy the table again"] {
+            if remedy.contains(procedure) != advice.contains(procedure) {
+                violations.push(format!("{reason}: {procedure}"));
+            }
+        }
+        // What these two are called is fixed, so that they can be looked up.
+        for other in ["copy the tables again", "copy it again", "copy them again"] {
+            if remedy.contains(other) || advice.contains(other) {
+                violations.push(format!("{reason}: {other}"));
+            }
+        }
+    }
+    refuse("a halt's remedy and its section in the runbook name the same procedures", &violations);
 }
 
 #[test]

@@ -130,13 +130,15 @@ async fn copy(fixture: &Fixture<'_>, tidegate: &Tidegate) -> Result<Measured> {
     let (seconds, peak_resident_bytes) = until_current(fixture, tidegate).await?;
     say("the same rows by COPY from a file, and the key's index");
     let target = fixture.target_session().await?;
-    target.exec("COPY items TO '/tmp/items.copy' (FORMAT binary); CREATE TABLE floor (LIKE items)").await?;
+    target
+        .exec("COPY items TO '/tmp/items.copy' (FORMAT binary); CREATE TABLE public.floor (LIKE items)")
+        .await?;
     let floor_seconds = timed(
         &target,
-        "BEGIN; COPY floor FROM '/tmp/items.copy' (FORMAT binary); ALTER TABLE floor ADD PRIMARY KEY (id); COMMIT",
+        "BEGIN; COPY public.floor FROM '/tmp/items.copy' (FORMAT binary); ALTER TABLE public.floor ADD PRIMARY KEY (id); COMMIT",
     )
     .await?;
-    let rows = target.scalar("SELECT count(*) FROM floor").await?;
+    let rows = target.scalar("SELECT count(*) FROM public.floor").await?;
     ensure!(rows == Some(ROWS.to_string()), "the copy has {rows:?} rows");
     Ok(Measured { name: "copy", rows: ROWS, seconds, floor_seconds, peak_resident_bytes, goal: 2.0 })
 }
@@ -159,7 +161,7 @@ async fn catch_up(
     );
     target.exec(&export).await?;
     let upsert = "BEGIN; COPY changed FROM '/tmp/changed.copy' (FORMAT binary); \
-        INSERT INTO floor SELECT * FROM changed ON CONFLICT (id) DO UPDATE SET a = EXCLUDED.a, \
+        INSERT INTO public.floor SELECT * FROM changed ON CONFLICT (id) DO UPDATE SET a = EXCLUDED.a, \
             b = EXCLUDED.b, c = EXCLUDED.c, name = EXCLUDED.name, note = EXCLUDED.note, \
             price = EXCLUDED.price, created = EXCLUDED.created, changed = EXCLUDED.changed, \
             code = EXCLUDED.code; COMMIT";

@@ -2,12 +2,11 @@
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, ensure};
 use serde_json::Value;
 use tidegate::config::{self, Environment};
-use tidegate_integration::process::CommandOutput;
+use tidegate_integration::process::run_in;
 use tidegate_integration::{Servers, Tidegate, run};
-use tokio::process::Command;
 
 const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(20)); INSERT INTO t VALUES (1, 'one')";
 
@@ -45,7 +44,7 @@ fn commands_and_their_exit_codes() {
 fn check_reports_every_problem_as_text_and_json() {
     run(async {
         let fixture = Servers::shared().await?.fixture("problems").await?;
-        fixture.source("CREATE TABLE a (id INT PRIMARY KEY, p POINT); CREATE TABLE b (id INT PRIMARY KEY, v TEXT CHARACTER SET koi8r)").await?;
+        fixture.source("CREATE TABLE a (id INT PRIMARY KEY, p ENUM('a\\0')); CREATE TABLE b (id INT PRIMARY KEY, v ENUM(x'fe') CHARACTER SET binary)").await?;
         let tidegate = Tidegate::prepare(fixture.config())?;
         let text = tidegate.cli(&["check"]).await?;
         ensure!(text.code == Some(4), "{:?}: {}", text.code, text.stdout);
@@ -102,37 +101,22 @@ fn the_admin_surface_while_streaming() {
     });
 }
 
-/// The binary without the harness's configuration file, in a folder of its own.
-async fn tidegate_in(dir: &std::path::Path, args: &[&str]) -> Result<CommandOutput> {
-    let output = Command::new(tidegate_integration::process::binary()?)
-        .args(args)
-        .current_dir(dir)
-        .env_clear()
-        .output()
-        .await?;
-    Ok(CommandOutput {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout)?,
-        stderr: String::from_utf8(output.stderr)?,
-    })
-}
-
 #[test]
 fn init_writes_a_file_that_is_read_and_leaves_one_that_exists() {
     run(async {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("tidegate.toml");
-        let written = tidegate_in(dir.path(), &["init"]).await?;
+        let written = run_in(dir.path(), &["init"], &[]).await?;
         ensure!(written.code == Some(0), "{written:?}");
         let text = fs::read_to_string(&path)?;
         config::parse(&text, &Environment::default()).context("the file that init wrote")?;
 
         fs::write(&path, "mine")?;
-        let again = tidegate_in(dir.path(), &["init"]).await?;
+        let again = run_in(dir.path(), &["init"], &[]).await?;
         ensure!(again.code == Some(1) && again.stderr.contains("tidegate.toml"), "{again:?}");
         ensure!(fs::read_to_string(&path)? == "mine", "the file was overwritten");
 
-        let printed = tidegate_in(dir.path(), &["init", "--output", "-"]).await?;
+        let printed = run_in(dir.path(), &["init", "--output", "-"], &[]).await?;
         ensure!(printed.code == Some(0) && printed.stdout == text, "{printed:?}");
         Ok(())
     });
@@ -145,7 +129,7 @@ fn wrong_usage_ends_with_2() {
         for args in
             [&[] as &[&str], &["nonsense"], &["run", "--nonsense"], &["run", "--config", "nowhere.toml"]]
         {
-            let output = tidegate_in(dir.path(), args).await?;
+            let output = run_in(dir.path(), args, &[]).await?;
             ensure!(output.code == Some(2) && !output.stderr.is_empty(), "{args:?}: {output:?}");
         }
         Ok(())

@@ -6,7 +6,6 @@
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
-use tidegate_integration::wait::{Look, until};
 use tidegate_integration::{Fixture, Servers, Tidegate, run};
 
 const TABLES: &str = "
@@ -63,15 +62,6 @@ const SCENARIOS: &[Scenario] = &[
         "unsupported_transaction_shape",
     ),
     on_source(
-        "alter",
-        "ALTER TABLE t ADD COLUMN more INT; INSERT INTO t VALUES (2, 'two', NULL, 1)",
-        "ddl_unsupported",
-    ),
-    on_source("truncates", "TRUNCATE t", "ddl_unsupported"),
-    on_source("drops", "DROP TABLE keyless", "ddl_unsupported"),
-    on_source("renames", "RENAME TABLE t TO t_old, keyless TO t", "ddl_unsupported"),
-    on_source("comments", "/* c */ alter/**/table/**/`t` COMMENT 'x'", "ddl_unsupported"),
-    on_source(
         "unlogged",
         "SET SESSION sql_log_bin = 0; ALTER TABLE t ADD COLUMN more INT; SET SESSION sql_log_bin = 1;
          INSERT INTO t VALUES (2, 'two', NULL, 3)",
@@ -83,13 +73,14 @@ const SCENARIOS: &[Scenario] = &[
         "unsupported_name",
     ),
     on_source("wide", "CREATE TABLE wide (id VARCHAR(768) PRIMARY KEY)", "unsupported_key"),
-    on_source("shape", "CREATE TABLE shape (id INT PRIMARY KEY, p POINT)", "unsupported_type"),
+    on_source("shape", "CREATE TABLE shape (id INT PRIMARY KEY, p ENUM('a\\0'))", "unsupported_type"),
     on_source(
         "koi",
-        "CREATE TABLE koi (id INT PRIMARY KEY, note TEXT CHARACTER SET koi8r)",
+        "CREATE TABLE koi (id INT PRIMARY KEY, note ENUM(x'fe') CHARACTER SET binary)",
         "unsupported_charset",
     ),
-    on_source("selects", "CREATE TABLE copied SELECT * FROM keyless", "ddl_unsupported"),
+    // A name in a client's character set that is not decoded.
+    on_source("gbk", "SET NAMES gbk; CREATE TABLE é (id INT PRIMARY KEY)", "ddl_unparsed"),
     on_source("nul", "INSERT INTO t VALUES (2, 'a\\0b', NULL)", "value_invalid"),
     Scenario {
         name: "metadata",
@@ -160,15 +151,13 @@ fn each_by_name_with_the_position_before_it() {
     });
 }
 
-/// Asks to resume and waits for what comes of it. The halt that is resumed from may still be shown
-/// when the answer is here, so that none of them ends the wait.
-async fn resumed(tidegate: &Tidegate, holds: impl Fn(&Value) -> bool) -> Result<()> {
-    ensure!(tidegate.post("/v1/resume").await?.status < 300, "resume is accepted");
-    until("what comes of the resume", || async {
-        let status = tidegate.status().await?;
-        Ok(if holds(&status) { Look::Done(()) } else { Look::NotYet(status.to_string()) })
-    })
-    .await
+/// Asks to resume. From the answer on the halt that is resumed from is not shown any more.
+async fn resumed(tidegate: &Tidegate, left: &Value) -> Result<()> {
+    ensure!(tidegate.post("/v1/resume").await?.status == 202, "resume is accepted");
+    let status = tidegate.status().await?;
+    let since = &status["halt"]["since"];
+    ensure!(since != &left["since"], "the halt that was left is still shown: {status}");
+    Ok(())
 }
 
 #[test]
@@ -180,9 +169,10 @@ fn a_resume_gets_past_what_was_mended() {
         tidegate.wait_state("streaming").await?;
         fixture.target("ALTER TABLE t ADD CONSTRAINT ours CHECK (id < 2)").await?;
         fixture.source(INSERT).await?;
-        tidegate.wait_halt().await?;
+        let halt = tidegate.wait_halt().await?;
         fixture.target("ALTER TABLE t DROP CONSTRAINT ours").await?;
-        resumed(&tidegate, |status| status["halt"].is_null() && status["state"] == "streaming").await?;
+        resumed(&tidegate, &halt).await?;
+        tidegate.wait_state("streaming").await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await?;
         let open = open_halts(&fixture).await?;
@@ -205,7 +195,6 @@ fn a_restart_does_not_get_past_a_halt_but_a_mended_one_does() {
         tidegate.wait_state("streaming").await?;
         tidegate.caught_up(&fixture).await?;
         fixture.target("ALTER TABLE t ADD CONSTRAINT ours CHECK (id < 2)").await?;
-        let before = fixture.stored_gtid_set().await?;
         fixture.source(INSERT).await?;
         let halt = tidegate.wait_halt().await?;
         check_halt(&fixture, &tidegate, &halt, "target_constraint").await?;
@@ -213,15 +202,20 @@ fn a_restart_does_not_get_past_a_halt_but_a_mended_one_does() {
         tidegate.kill().await?;
         tidegate.spawn(&["--exit-on-halt"])?;
         ensure!(tidegate.exit_code().await? == Some(3), "--exit-on-halt exits with 3");
-        ensure!(fixture.stored_gtid_set().await? == before, "the position moved past the halt");
+        // Other transactions of the server may have been passed before.
+        let halted_at = halt["gtid"].as_str().unwrap_or_default();
+        let stored = fixture.stored_gtid_set().await?;
+        ensure!(
+            !fixture.servers.mysql.gtid_subset(halted_at, &stored).await?,
+            "the position moved past the halt"
+        );
         tidegate.launch(&[]).await?;
         let again = tidegate.wait_halt().await?;
         ensure!(again["gtid"] == halt["gtid"], "another transaction: {again}");
         check_halt(&fixture, &tidegate, &again, "target_constraint").await?;
-        resumed(&tidegate, |status| {
-            status["halt"]["gtid"] == halt["gtid"] && status["halt"]["since"] != again["since"]
-        })
-        .await?;
+        resumed(&tidegate, &again).await?;
+        let third = tidegate.wait_halt().await?;
+        ensure!(third["gtid"] == halt["gtid"] && third["since"] != again["since"], "{third}");
         ensure!(open_halts(&fixture).await?.as_deref() == Some("1"), "one halt at a time is open");
 
         tidegate.stop().await?;

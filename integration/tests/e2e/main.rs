@@ -2,14 +2,20 @@
 
 mod canary;
 mod cli;
+mod ddl;
 mod dice;
 mod effect_once;
 mod halts;
 mod harness;
 mod history;
+mod policies;
+mod runbook;
+mod schema_objects;
 mod sink;
 mod snapshot;
 mod source;
+mod tampered;
 mod target_checks;
 mod types;
 mod types_data;
+mod xa;

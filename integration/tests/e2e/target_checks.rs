@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use tidegate_integration::postgres::TARGET_ROLE;
-use tidegate_integration::{Config, Fixture, Servers, Tidegate, run};
+use tidegate_integration::{Config, CutProxy, Fixture, PgBouncer, Servers, Tidegate, run};
 
 const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(20)); INSERT INTO t VALUES (1, 'one')";
 
@@ -85,5 +85,132 @@ fn a_database_that_is_not_utf8_is_refused() {
         let halt = tidegate.wait_halt().await?;
         ensure!(halt["reason"] == "target_preflight", "{halt}");
         Ok(())
+    });
+}
+
+/// There is no server older than 14 to be had here, so a real one is made to look like one: the
+/// proxy tells another number in its answer to the question for the version.
+#[test]
+fn a_server_that_is_too_old_is_refused_before_anything_is_asked_of_it() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("aged").await?;
+        fixture.source(TABLE).await?;
+        let truth = fixture.target_scalar("SHOW server_version_num").await?.unwrap_or_default();
+        let server = fixture.servers.postgres.addr();
+        let aged = CutProxy::lying(server, truth.as_bytes(), b"130014").await?;
+        let config = fixture.config().target_at(aged.addr());
+        let finding = expect(&fixture, config.clone(), "target.version").await?;
+        ensure!(finding["problem"] == "the server is PostgreSQL 13", "{finding}");
+        let tidegate = Tidegate::start(config).await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "target_preflight", "{halt}");
+        ensure!(halt["detail"].as_str().is_some_and(|detail| detail.contains("PostgreSQL 13")), "{halt}");
+        let schema = fixture.target_scalar("SELECT to_regnamespace('tidegate')::text").await?;
+        ensure!(schema.is_none(), "something was written");
+
+        let young = CutProxy::lying(server, truth.as_bytes(), b"140000").await?;
+        let (code, found) = check(fixture.config().target_at(young.addr())).await?;
+        ensure!(code == Some(0), "14 is accepted: {found:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_standby_is_waited_for_until_it_is_promoted() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        let fixture = servers.fixture("standby").await?;
+        fixture.source(TABLE).await?;
+        servers.postgres.become_standby().await?;
+        expect(&fixture, fixture.config(), "target.standby").await?;
+        let patience = fixture.config().set("retry.initial_backoff", "10ms");
+        let tidegate = Tidegate::start(patience.clone().set("retry.max_connect_attempts", 2)).await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "target_unavailable", "{halt}");
+        ensure!(halt["detail"].as_str().is_some_and(|detail| detail.contains("target.standby")), "{halt}");
+        tidegate.stop().await?;
+
+        let tidegate = Tidegate::start(patience).await?;
+        tidegate.wait_state("retrying").await?;
+        servers.postgres.promote().await?;
+        tidegate.wait_state("streaming").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn a_proxy_that_lends_backends_by_the_transaction_is_refused() {
+    run(async {
+        let servers = Servers::shared().await?;
+        let fixture = servers.fixture("pooled").await?;
+        fixture.source(TABLE).await?;
+        for mode in ["transaction", "statement"] {
+            let proxy = PgBouncer::start_new(&servers.postgres, mode).await?;
+            let config = fixture.config().target_at(proxy.addr());
+            expect(&fixture, config.clone(), "target.pooling").await.map_err(|error| error.context(mode))?;
+            let tidegate = Tidegate::start(config).await?;
+            let halt = tidegate.wait_halt().await?;
+            ensure!(halt["reason"] == "target_preflight", "{mode}: {halt}");
+            ensure!(
+                halt["detail"].as_str().is_some_and(|detail| detail.contains("target.pooling")),
+                "{halt}"
+            );
+            let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+            let locks = fixture.target_scalar(locks).await?;
+            ensure!(
+                locks.as_deref() == Some("0"),
+                "{locks:?} locks stayed with a backend that serves anyone"
+            );
+        }
+        let proxy = PgBouncer::start_new(&servers.postgres, "session").await?;
+        let config = fixture.config().target_at(proxy.addr());
+        let (code, found) = check(config.clone()).await?;
+        ensure!(code == Some(0), "sessions of their own are what is needed: {found:?}");
+        let tidegate = Tidegate::start(config).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("INSERT INTO t VALUES (2, 'two')").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}
+
+/// The first session is asked twice and the second one once.
+#[test]
+fn a_start_asks_once_whether_sessions_are_pooled() {
+    run(async {
+        let servers = Servers::own(&[], &["log_statement=all"]).await?;
+        let fixture = servers.fixture("asked").await?;
+        fixture.source(TABLE).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        let log = servers.postgres.log().await?;
+        let asked = log.matches("SELECT pg_backend_pid()").count();
+        ensure!(asked == 3, "the backend was asked for {asked} times");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_role_that_an_administrator_keeps_from_writing_halts_by_name_until_it_may() {
+    run(async {
+        let servers = Servers::shared().await?;
+        let fixture = servers.fixture("kept_out").await?;
+        fixture.source(TABLE).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        tidegate.stop().await?;
+        let role = format!("ALTER ROLE {TARGET_ROLE} IN DATABASE {}", fixture.target);
+        fixture.target(&format!("{role} SET default_transaction_read_only = on")).await?;
+        tidegate.launch(&[]).await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "target_preflight", "{halt}");
+        ensure!(halt["detail"].as_str().is_some_and(|detail| detail.contains("target.read_only")), "{halt}");
+        fixture.target(&format!("{role} RESET default_transaction_read_only")).await?;
+        ensure!(tidegate.post("/v1/resume").await?.status == 202, "resume is accepted");
+        ensure!(tidegate.status().await?["halt"].is_null(), "the halt that was left is still shown");
+        tidegate.wait_state("streaming").await?;
+        tidegate.caught_up(&fixture).await
     });
 }

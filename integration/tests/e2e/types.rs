@@ -1,9 +1,13 @@
 //! Every converted type at its boundaries: the copy, the stream and a restart between them lead to
 //! the same text on the target, and what can't be converted halts by name.
 
+use std::collections::HashMap;
+
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::{StreamExt, stream};
-use tidegate_integration::{Fixture, Servers, Tidegate, run};
+use tidegate::schema::charset::Charset;
+use tidegate_integration::charsets::sequences;
+use tidegate_integration::{Fixture, MySqlSession, Servers, Tidegate, run};
 
 use crate::types_data::{REFUSED_COLUMNS, REFUSED_VALUES, TYPE_TABLES, TypeRow, TypeTable};
 
@@ -271,5 +275,93 @@ fn refused_columns_halt_by_name() {
             })
         });
         assert_all_halt(cases.collect()).await
+    });
+}
+
+/// Every character set that the server has: each of its characters is what the server converts it
+/// to, and each other sequence of its characters' lengths is refused.
+#[test]
+fn character_sets_are_converted_as_the_server_does() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("charsets").await?;
+        let mut session = fixture.source_session().await?;
+        let names = session
+            .rows("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS WHERE CHARACTER_SET_NAME <> 'binary'")
+            .await?;
+        for name in names.into_iter().flatten().flatten() {
+            let charset = Charset::from_name(&name).with_context(|| format!("{name} is not converted"))?;
+            let maxlen = "SELECT MAXLEN FROM information_schema.CHARACTER_SETS WHERE CHARACTER_SET_NAME";
+            let maxlen = session.scalar(&format!("{maxlen} = '{name}'")).await?;
+            ensure!(maxlen == Some(charset.max_bytes().to_string()), "{name}: {maxlen:?}");
+            if charset.is_unicode() {
+                assert_unicode(&mut session, charset).await?;
+                continue;
+            }
+            let mut known = HashMap::new();
+            for sequence in sequences(&mut session, &name).await? {
+                known.insert(sequence.bytes, sequence.code_point);
+            }
+            for bytes in candidates(&known, charset.max_bytes()) {
+                let expected = known.get(&bytes).copied().flatten().and_then(char::from_u32);
+                let found = charset.text(&bytes).ok();
+                let same = match (&found, expected) {
+                    (None, Some('\0') | None) => true,
+                    (Some(text), Some(character)) => text.chars().eq([character]),
+                    // Two characters, each of one byte.
+                    (Some(text), None) => text.chars().count() > 1,
+                    _ => false,
+                };
+                ensure!(same, "{name} {bytes:02X?}: found {found:?}, the server has {expected:?}");
+            }
+        }
+        session.close().await
+    });
+}
+
+/// Every sequence of one and two bytes, and the longer ones that the server knows.
+fn candidates(known: &HashMap<Vec<u8>, Option<u32>>, longest: u32) -> Vec<Vec<u8>> {
+    let mut candidates: Vec<Vec<u8>> = (0..=u8::MAX).map(|byte| vec![byte]).collect();
+    if longest > 1 {
+        candidates.extend((0x8000..=u16::MAX).map(|pair| pair.to_be_bytes().to_vec()));
+    }
+    candidates.extend(known.keys().filter(|bytes| bytes.len() > 2).cloned());
+    candidates
+}
+
+/// Every character, encoded by the server.
+async fn assert_unicode(session: &mut MySqlSession, charset: Charset) -> Result<()> {
+    let name = charset.name();
+    let last = if matches!(charset, Charset::Ucs2 | Charset::Utf8mb3) { 0xffff } else { 0x0010_ffff };
+    session.exec("SET SESSION cte_max_recursion_depth = 2000000").await?;
+    let sql = format!(
+        "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {last})
+         SELECT n, HEX(CONVERT(CONVERT(UNHEX(LPAD(HEX(n), 8, '0')) USING utf32) USING {name})) FROM numbers
+         WHERE n NOT BETWEEN 0xD800 AND 0xDFFF"
+    );
+    for row in session.rows(&sql).await? {
+        let [Some(number), Some(bytes)] = row.as_slice() else { bail!("{name}: {row:?}") };
+        let character = char::from_u32(number.parse()?).context("a character")?;
+        ensure!(
+            charset.text(&unhex(bytes)?).is_ok_and(|text| text.chars().eq([character])),
+            "{name} {bytes}"
+        );
+    }
+    Ok(())
+}
+
+fn unhex(digits: &str) -> Result<Vec<u8>> {
+    digits.as_bytes().chunks(2).map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?)).collect()
+}
+
+/// Characters that the source keeps apart by their bytes are one on the target: in a key, all but
+/// one of the byte sequences are refused.
+#[test]
+fn byte_sequences_of_one_character_are_refused_in_keys() {
+    run(async {
+        let key = "CREATE TABLE refused (v VARCHAR(9) CHARACTER SET cp932 COLLATE cp932_bin PRIMARY KEY)";
+        let fill = "INSERT INTO refused VALUES (x'fa4a')";
+        let cases =
+            [Way::Copy, Way::Stream].map(|way| (way, key.to_owned(), fill.to_owned(), "value_invalid"));
+        assert_all_halt(cases.into()).await
     });
 }

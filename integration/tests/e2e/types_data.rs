@@ -33,31 +33,45 @@ pub(crate) struct Refusal {
 
 /// Columns that keep a table from being replicated, and the halt that says so.
 pub(crate) const REFUSED_COLUMNS: &[(&str, &str)] = &[
-    ("POINT", "unsupported_type"),
-    ("GEOMETRY", "unsupported_type"),
-    ("VECTOR(3)", "unsupported_type"),
-    ("ENUM('😀')", "unsupported_type"),
-    ("VARCHAR(10) CHARACTER SET koi8r", "unsupported_charset"),
-    ("TEXT CHARACTER SET sjis", "unsupported_charset"),
-    ("ENUM('a') CHARACTER SET cp1251", "unsupported_charset"),
-    ("ENUM('a') CHARACTER SET binary", "unsupported_charset"),
+    ("ENUM('a\\0b')", "unsupported_type"),
+    ("ENUM('a', x'c7fe') CHARACTER SET big5", "unsupported_type"),
+    ("ENUM('a', x'fe') CHARACTER SET binary", "unsupported_charset"),
 ];
 
 pub(crate) const REFUSED_VALUES: &[Refusal] = &[
+    Refusal { column: "VARCHAR(10) CHARACTER SET cp1250", value: "x'81'", reason: "value_invalid" },
+    Refusal { column: "VARCHAR(10) CHARACTER SET big5", value: "x'c7fe'", reason: "value_invalid" },
+    Refusal { column: "VARCHAR(10) CHARACTER SET ucs2", value: "x'd800'", reason: "value_invalid" },
+    Refusal { column: "TEXT CHARACTER SET utf16le", value: "x'61000000'", reason: "value_invalid" },
+    Refusal { column: "CHAR(9) CHARACTER SET gb18030", value: "x'8431a530'", reason: "value_invalid" },
     Refusal { column: "VARCHAR(10)", value: "'a\\0b'", reason: "value_invalid" },
     Refusal { column: "TEXT CHARACTER SET latin1", value: "x'e900'", reason: "value_invalid" },
     Refusal { column: "JSON", value: r#"'{"a": "\\u0000"}'"#, reason: "value_invalid" },
     Refusal { column: "JSON", value: r#"'{"\\u0000": 1}'"#, reason: "value_invalid" },
-    Refusal { column: "DATE NOT NULL", value: "'0000-00-00'", reason: "value_invalid" },
-    Refusal { column: "DATETIME(6) NOT NULL", value: "'2024-00-00'", reason: "value_invalid" },
-    Refusal { column: "TIMESTAMP NOT NULL", value: "'0000-00-00'", reason: "value_invalid" },
     Refusal { column: "DATE", value: "'0000-01-01'", reason: "value_out_of_range" },
     Refusal { column: "DATETIME", value: "'0000-12-31 23:59:59'", reason: "value_out_of_range" },
 ];
 
 pub(crate) const TYPE_TABLES: &[TypeTable] = &[
-    INTEGERS, FLAGS, DECIMALS, FLOATS, BITS, TIMES, DATES, DATETIMES, TIMESTAMPS, TEXTS, LATIN1, BINARIES,
-    LABELS, JSON,
+    INTEGERS,
+    FLAGS,
+    DECIMALS,
+    FLOATS,
+    BITS,
+    TIMES,
+    DATES,
+    DATETIMES,
+    TIMESTAMPS,
+    TEXTS,
+    LATIN1,
+    BINARIES,
+    CHARSETS,
+    WIDE_CHARSETS,
+    LABELS,
+    OTHER_LABELS,
+    SHAPES,
+    VECTORS,
+    JSON,
 ];
 
 const INTEGERS: TypeTable = TypeTable {
@@ -696,7 +710,227 @@ const JSON: TypeTable = TypeTable {
             expected: &[Some("\"2024-02-29 01:02:03.500000\"")],
         },
         TypeRow { values: &["JSON_ARRAY(x'00ff')"], expected: &[Some("[\"base64:type15:AP8=\"]")] },
+        TypeRow {
+            values: &[concat!(
+                "JSON_ARRAY(TIME'-838:59:59', DATE'2024-02-29', x'05', CAST(2024 AS YEAR), ",
+                "CAST('-0.000000000000000000000000000001' AS DECIMAL(65,30)), ",
+                "18446744073709551615, -9223372036854775808, TRUE)"
+            )],
+            expected: &[Some(concat!(
+                r#"["-838:59:59.000000", "2024-02-29", "base64:type15:BQ==", 2024, "#,
+                "-0.000000000000000000000000000001, 18446744073709551615, -9223372036854775808, true]"
+            ))],
+        },
+        TypeRow {
+            values: &["'[-0.0, 1.0, 1e-7, 0.1, 1e16]'"],
+            expected: &[Some("[0.0, 1.0, 0.0000001, 0.1, 10000000000000000]")],
+        },
+        TypeRow {
+            values: &[r#"'{"a": 1, "A": 2, "a ": 3, "á": 4, "a": 5}'"#],
+            expected: &[Some(r#"{"A": 2, "a": 5, "a ": 3, "á": 4}"#)],
+        },
+        TypeRow {
+            values: &["CONCAT(REPEAT('[', 100), REPEAT(']', 100))"],
+            expected: &[Some(concat!(
+                "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+                "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
+            ))],
+        },
         TypeRow { values: &[r#"'"\\\\u0000"'"#], expected: &[Some(r#""\\u0000""#)] },
         TypeRow { values: &["NULL"], expected: &[None] },
+    ],
+};
+
+const CHARSETS: TypeTable = TypeTable {
+    name: "charsets",
+    columns: &[
+        ("a", "VARCHAR(20) CHARACTER SET koi8r"),
+        ("b", "CHAR(20) CHARACTER SET sjis"),
+        ("c", "TEXT CHARACTER SET cp932"),
+        ("d", "VARCHAR(20) CHARACTER SET ujis"),
+        ("e", "CHAR(20) CHARACTER SET eucjpms"),
+        ("f", "VARCHAR(20) CHARACTER SET gb18030"),
+        ("g", "VARCHAR(20) CHARACTER SET big5"),
+        ("h", "TEXT CHARACTER SET euckr"),
+        ("i", "VARCHAR(20) CHARACTER SET gbk"),
+    ],
+    target: &[
+        "character varying(20)",
+        "character varying(20)",
+        "text",
+        "character varying(20)",
+        "character varying(20)",
+        "character varying(20)",
+        "character varying(20)",
+        "text",
+        "character varying(20)",
+    ],
+    rows: &[
+        TypeRow {
+            values: &[
+                "'Привет'",
+                "x'835cb15c815f'",
+                "x'8754fa4a'",
+                "x'8fb0a18eb1a4a2'",
+                "x'8ff3f3ada1'",
+                "x'd6d0813081309532823684318236e3329a35'",
+                "x'a55ca145'",
+                "x'b0a18141'",
+                "x'd6d08140'",
+            ],
+            expected: &[
+                Some("Привет"),
+                Some("ソｱ\\\\"),
+                Some("ⅠⅠ"),
+                Some("丂ｱあ"),
+                Some("ⅰ①"),
+                Some("中\u{80}𠀀\u{fe10}\u{10ffff}"),
+                Some("功•"),
+                Some("가갂"),
+                Some("中丂"),
+            ],
+        },
+        TypeRow {
+            values: &["'plain'", "'pad  '", "''", "'~'", "''", "' lead'", "'trail '", "''", "'a?b'"],
+            expected: &[
+                Some("plain"),
+                Some("pad"),
+                Some(""),
+                Some("~"),
+                Some(""),
+                Some(" lead"),
+                Some("trail "),
+                Some(""),
+                Some("a?b"),
+            ],
+        },
+        TypeRow { values: &["NULL"; 9], expected: &[None; 9] },
+    ],
+};
+
+const WIDE_CHARSETS: TypeTable = TypeTable {
+    name: "wide_charsets",
+    columns: &[
+        ("a", "VARCHAR(20) CHARACTER SET ucs2"),
+        ("b", "CHAR(20) CHARACTER SET utf16"),
+        ("c", "TEXT CHARACTER SET utf16le"),
+        ("d", "CHAR(255) CHARACTER SET utf32"),
+        ("e", "VARCHAR(20) CHARACTER SET swe7"),
+        ("f", "CHAR(20) CHARACTER SET ucs2"),
+    ],
+    target: &[
+        "character varying(20)",
+        "character varying(20)",
+        "text",
+        "character varying(255)",
+        "character varying(20)",
+        "character varying(20)",
+    ],
+    rows: &[
+        TypeRow {
+            values: &["'aé漢\u{ffff}'", "'😀 é'", "'😀 é'", "'😀 é\u{10ffff}'", "x'5b5c5d7b'", "'é  '"],
+            expected: &[
+                Some("aé漢\u{ffff}"),
+                Some("😀 é"),
+                Some("😀 é"),
+                Some("😀 é\u{10ffff}"),
+                Some("ÄÖÅä"),
+                Some("é"),
+            ],
+        },
+        TypeRow {
+            values: &["''", "'pad  '", "'a'", "'  lead'", "'plain'", "''"],
+            expected: &[Some(""), Some("pad"), Some("a"), Some("  lead"), Some("plain"), Some("")],
+        },
+        TypeRow { values: &["NULL"; 6], expected: &[None; 6] },
+    ],
+};
+
+const OTHER_LABELS: TypeTable = TypeTable {
+    name: "other_labels",
+    columns: &[
+        ("a", "ENUM('x','?','😀','y😀?')"),
+        ("b", "SET('p','😀','?') CHARACTER SET utf16"),
+        ("c", "ENUM('да','нет') CHARACTER SET cp1251"),
+        ("d", "ENUM('a','b?') CHARACTER SET binary"),
+        ("e", "SET('ソ','ｱ') CHARACTER SET sjis"),
+    ],
+    target: &["text"; 5],
+    rows: &[
+        TypeRow {
+            values: &["'😀'", "'?,😀'", "'нет'", "'b?'", "3"],
+            expected: &[Some("😀"), Some("😀,?"), Some("нет"), Some("b?"), Some("ソ,ｱ")],
+        },
+        TypeRow {
+            values: &["'?'", "'p'", "'да'", "'a'", "''"],
+            expected: &[Some("?"), Some("p"), Some("да"), Some("a"), Some("")],
+        },
+        TypeRow {
+            values: &["4", "7", "0", "0", "NULL"],
+            expected: &[Some("y😀?"), Some("p,😀,?"), Some(""), Some(""), None],
+        },
+    ],
+};
+
+/// The coordinates of a geographic system are given as latitude, longitude and stored the other way.
+const SHAPES: TypeTable = TypeTable {
+    name: "shapes",
+    columns: &[
+        ("a", "GEOMETRY"),
+        ("b", "POINT SRID 4326"),
+        ("c", "GEOMETRYCOLLECTION"),
+        ("d", "MULTIPOLYGON"),
+    ],
+    target: &["bytea"; 4],
+    rows: &[
+        TypeRow {
+            values: &[
+                "ST_GeomFromText('LINESTRING(1 2,3 4)')",
+                "ST_GeomFromText('POINT(51.5 -0.125)', 4326)",
+                "ST_GeomFromText('GEOMETRYCOLLECTION EMPTY')",
+                "NULL",
+            ],
+            expected: &[
+                Some("\\x010200000002000000000000000000f03f000000000000004000000000000008400000000000001040"),
+                Some("\\x0101000020e6100000000000000000c0bf0000000000c04940"),
+                Some("\\x010700000000000000"),
+                None,
+            ],
+        },
+        TypeRow {
+            values: &[
+                "ST_GeomFromText('POINT(1 -1)', 3857)",
+                "NULL",
+                "ST_GeomFromText('GEOMETRYCOLLECTION(POINT(1 2),GEOMETRYCOLLECTION EMPTY)', 4326)",
+                "ST_GeomFromText('MULTIPOLYGON(((0 0,0 1,1 1,0 0)))')",
+            ],
+            expected: &[
+                Some("\\x0101000020110f0000000000000000f03f000000000000f0bf"),
+                None,
+                Some(
+                    "\\x0107000020e61000000200000001010000000000000000000040000000000000f03f010700000000000000",
+                ),
+                Some(concat!(
+                    "\\x010600000001000000010300000001000000040000000000000000000000000000000000000000000000",
+                    "00000000000000000000f03f000000000000f03f000000000000f03f00000000000000000000000000000000",
+                )),
+            ],
+        },
+    ],
+};
+
+const VECTORS: TypeTable = TypeTable {
+    name: "vectors",
+    columns: &[("a", "VECTOR(3)"), ("b", "VECTOR(16383)")],
+    target: &["real[]"; 2],
+    rows: &[
+        TypeRow {
+            values: &["TO_VECTOR('[1,-2.5,300000]')", "TO_VECTOR('[0.1]')"],
+            expected: &[Some("{1,-2.5,300000}"), Some("{0.1}")],
+        },
+        TypeRow {
+            values: &["x'ffff7f7f0000008000000000'", "NULL"],
+            expected: &[Some("{3.4028235e+38,-0,0}"), None],
+        },
     ],
 };

@@ -6,7 +6,7 @@ pub(super) const HTML: &str = include_str!("dashboard.html");
 /// Lets the page's own script and style run, by their hashes, and nothing else; it may only
 /// connect to where it came from.
 pub(super) const POLICY: &str = "default-src 'none'; \
-    script-src 'sha256-3pYoYy99GaszfLmEqA9Z4RgftFFqWKlNrioMKKsnzH4='; \
+    script-src 'sha256-gxopAgzUn4U110SB56O7ZqlWAIwKHoFDZ+kIWKoaDb4='; \
     style-src 'sha256-xYXTkZugfsKQYkJs/lApbSQTe30a0pv/wr2C34Eg8Ps='; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -205,6 +205,8 @@ async fn resume_takes_a_token_and_a_halt() {
     assert!(answer.body.contains("starting"), "{}", answer.body);
     surface.status.halt(&Halt::new(Reason::DataGap, ""));
     assert_eq!(surface.with_token("POST", "/v1/resume", TOKEN).await.code, 202);
+    let status = surface.with_token("GET", "/status", TOKEN).await.json();
+    assert_eq!((&status["state"], &status["halt"]), (&"starting".into(), &serde_json::Value::Null));
     tokio::time::timeout(Duration::from_secs(5), surface.status.resumed()).await.expect("woken");
     assert_eq!(surface.get("/health").await.code, 200);
 }

@@ -13,6 +13,9 @@ const FLAG_IN_USE: u16 = 0x1;
 /// Where the flags stand in the header.
 const FLAGS_OFFSET: usize = 17;
 const CHECKSUM_LENGTH: usize = 4;
+/// Where a FORMAT_DESCRIPTION says when its file was created: behind the header, the version of the
+/// format (2 bytes) and that of the server (50).
+const CREATED: std::ops::Range<usize> = HEADER_LENGTH + 52..HEADER_LENGTH + 56;
 
 /// What follows the body of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,13 +144,37 @@ fn open_format_description(
     header: EventHeader,
     event: Bytes,
 ) -> Result<(RawEvent, ChecksumAlgorithm), EnvelopeError> {
-    let opened = open_crc32(header, event)?;
+    let opened = match open_crc32(header, event.clone()) {
+        Err(mismatch @ EnvelopeError::ChecksumMismatch { .. }) => {
+            let as_written = with_created(&header, &event).ok_or(mismatch)?;
+            open_crc32(header, as_written)?
+        }
+        opened => opened?,
+    };
     let algorithm = opened
         .body
         .last()
         .and_then(|code| ChecksumAlgorithm::from_code(*code))
         .ok_or_else(|| malformed(&header, "its checksum algorithm is unknown"))?;
     Ok((opened, algorithm))
+}
+
+/// The FORMAT_DESCRIPTION of a server's first file holds when it was created, which is when it was
+/// written. The sender takes that out, and computes the checksum anew only where checksums are on
+/// (server source `sql/rpl_binlog_sender.cc`, `send_format_description_event`). `None` where that
+/// can't have happened.
+fn with_created(header: &EventHeader, event: &Bytes) -> Option<Bytes> {
+    let algorithm = event.len().checked_sub(CHECKSUM_LENGTH + 1).and_then(|at| event.get(at));
+    if algorithm.and_then(|code| ChecksumAlgorithm::from_code(*code)) != Some(ChecksumAlgorithm::None) {
+        return None;
+    }
+    let mut as_written = event.to_vec();
+    let created = as_written.get_mut(CREATED)?;
+    if created != [0; 4] {
+        return None;
+    }
+    created.copy_from_slice(&header.timestamp.to_le_bytes());
+    Some(as_written.into())
 }
 
 fn crc32(header: &EventHeader, content: &[u8]) -> u32 {

@@ -10,6 +10,8 @@ use super::reader::Reader;
 /// A statement logged as text: BEGIN, COMMIT, DDL, administration, DML in statement format.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct QueryEvent {
+    /// The session that ran the statement, as its server counts them.
+    pub thread_id: u32,
     /// The session's default database, utf8mb3; empty if there is none.
     pub default_db: Bytes,
     /// The text, in the character set of `client_charset`.
@@ -32,6 +34,9 @@ pub struct QueryEvent {
     pub explicit_defaults_for_timestamp: Option<bool>,
     /// `time_zone`, where the statement depends on it.
     pub time_zone: Option<Bytes>,
+    /// Microseconds of the statement's time behind the header's seconds, where the statement
+    /// depends on them.
+    pub microseconds: Option<u32>,
     /// The server's internal XID of an atomic DDL.
     pub ddl_xid: Option<u64>,
     /// Databases that the statement changes; `None` if not said or too many to be listed.
@@ -52,7 +57,8 @@ impl fmt::Debug for QueryEvent {
 /// Server source `statement_events.h`, `Query_event`.
 pub(super) fn parse(body: &Bytes) -> Result<QueryEvent, DecodeError> {
     let mut reader = Reader::new("QUERY", body);
-    reader.take(8)?; // thread id, execution time
+    let thread_id = reader.u32()?;
+    reader.take(4)?; // execution time
     let database_length = reader.u8()?;
     let error_code = reader.u16()?;
     let status_length = reader.u16()?;
@@ -63,7 +69,7 @@ pub(super) fn parse(body: &Bytes) -> Result<QueryEvent, DecodeError> {
         return Err(error);
     }
     let statement = body.slice_ref(reader.rest());
-    let mut query = QueryEvent { default_db, statement, error_code, ..QueryEvent::default() };
+    let mut query = QueryEvent { thread_id, default_db, statement, error_code, ..QueryEvent::default() };
     read_status(&mut query, body, status)?;
     Ok(query)
 }
@@ -96,7 +102,7 @@ fn read_status(query: &mut QueryEvent, body: &Bytes, mut status: Reader<'_>) -> 
                 skip_short_bytes(&mut status)?;
             }
             12 => query.updated_databases = read_updated_databases(body, &mut status)?,
-            13 => skip(&mut status, 3)?, // microseconds
+            13 => query.microseconds = Some(u32::from(status.u16()?) | u32::from(status.u8()?) << 16),
             16 => query.explicit_defaults_for_timestamp = Some(status.u8()? != 0),
             17 => query.ddl_xid = Some(status.u64()?),
             18 => query.utf8mb4_collation = Some(status.u16()?),

@@ -7,11 +7,14 @@ use serde_json::json;
 use super::Exit;
 use super::output::{Output, say};
 use crate::config::Config;
+use crate::halt::Failure;
 use crate::pipeline;
 use crate::preflight::Finding;
+use crate::schema::TableName;
 use crate::schema::filter::Filter;
+use crate::source::data::{Found, Outcome, Scanned};
 
-pub(super) async fn check(config: &Config, output: Output) -> Exit {
+pub(super) async fn check(config: &Config, data: bool, output: Output) -> Exit {
     let filter = match Filter::new(&config.tables.include, &config.tables.exclude) {
         Ok(filter) => filter,
         Err(error) => {
@@ -19,16 +22,65 @@ pub(super) async fn check(config: &Config, output: Output) -> Exit {
             return Exit::Usage;
         }
     };
-    match pipeline::check(config, &filter).await {
-        Ok(findings) => {
-            let exit = if findings.iter().any(Finding::is_error) { Exit::ProblemsFound } else { Exit::Done };
-            output.result(&json!({ "findings": findings }), || render(&findings), exit)
+    match look(config, &filter, data).await {
+        Ok((findings, found)) => {
+            let halts = found.iter().flatten().any(|found| found.outcome == Outcome::Halts);
+            let problems = halts || findings.iter().any(Finding::is_error);
+            let exit = if problems { Exit::ProblemsFound } else { Exit::Done };
+            let text =
+                || format!("{}{}", found.as_deref().map_or_else(String::new, render_data), render(&findings));
+            output.result(&json!({ "findings": findings, "data": found }), text, exit)
         }
         Err(failure) => {
             say(&failure.to_string());
             Exit::Error
         }
     }
+}
+
+/// The data is not looked at while the settings keep the source from being read.
+async fn look(
+    config: &Config,
+    filter: &Filter,
+    data: bool,
+) -> Result<(Vec<Finding>, Option<Vec<Found>>), Failure> {
+    let findings = pipeline::check(config, filter).await?;
+    if !data {
+        return Ok((findings, None));
+    }
+    if findings.iter().any(|finding| finding.is_error() && finding.name.starts_with("source.")) {
+        say("the data is not looked at before the source's settings are mended");
+        return Ok((findings, None));
+    }
+    let progress = |scanned: Scanned<'_>| {
+        let TableName { database, table } = scanned.table;
+        say(&format!("{database}.{table}: {} rows read", scanned.rows));
+    };
+    let found = pipeline::check_data(config, filter, progress).await?;
+    Ok((findings, Some(found)))
+}
+
+fn render_data(found: &[Found]) -> String {
+    if found.is_empty() {
+        return "DATA    PostgreSQL can hold every value.\n\n".to_owned();
+    }
+    let mut text = String::new();
+    for Found { table, column, kind, rows, outcome, config } in found {
+        let outcome = match outcome {
+            Outcome::Halts => "a run would halt",
+            Outcome::Null => "stored as NULL",
+            Outcome::Replace => "stored as the replacement",
+            Outcome::Smallint => "stored as they are: the column becomes smallint instead of boolean",
+            Outcome::Stored => "stored as they are: a foreign key on the target would refuse them",
+        };
+        writeln!(text, "DATA    {table}: {column}\n  {kind}: {}; {outcome}", counted(*rows, "row"))
+            .unwrap_or_default();
+        if let Some(config) = config {
+            writeln!(text, "  config:  {}", config.replace('\n', "\n           ")).unwrap_or_default();
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// Errors first: they are what has to be mended.
@@ -43,7 +95,7 @@ fn render(findings: &[Finding]) -> String {
         write!(text, "{mark} {name}\n  problem: {problem}\n  reason:  {reason}\n  fix:     {fix}\n\n")
             .unwrap_or_default();
     }
-    let verdict = match (errors.len(), warnings.len()) {
+    let verdict = match (errors.len() as u64, warnings.len() as u64) {
         (0, 0) => "Nothing stands in the way.".to_owned(),
         (0, warnings) => format!("Nothing stands in the way; {}.", counted(warnings, "warning")),
         (errors, 0) => format!("{} to mend.", counted(errors, "error")),
@@ -54,7 +106,7 @@ fn render(findings: &[Finding]) -> String {
     text + &verdict
 }
 
-fn counted(number: usize, noun: &str) -> String {
+fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
@@ -62,6 +114,22 @@ fn counted(number: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn data_is_shown_as_counts_with_what_to_configure() {
+        let found = Found {
+            table: "app.t".to_owned(),
+            column: "note".to_owned(),
+            kind: "nul_text",
+            rows: 1,
+            outcome: Outcome::Halts,
+            config: Some("[policies.\"app.t.note\"]\nnul_text = \"replace\"".to_owned()),
+        };
+        let expected = "DATA    app.t: note\n  nul_text: 1 row; a run would halt\n  config:  \
+            [policies.\"app.t.note\"]\n           nul_text = \"replace\"\n\n";
+        assert_eq!(render_data(&[found]), expected);
+        assert!(render_data(&[]).contains("every value"));
+    }
 
     #[test]
     fn errors_come_first_and_the_verdict_counts() {

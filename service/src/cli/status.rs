@@ -11,7 +11,7 @@ use super::stored::Stored;
 use crate::config::Config;
 use crate::halt::Failure;
 use crate::sink;
-use crate::status::{HaltReport, Report, State, TableReport};
+use crate::status::{ConversionReport, HaltReport, Report, State, TableReport};
 
 pub(super) async fn status(config: &Config, output: Output) -> Exit {
     match ask::report(&config.admin).await {
@@ -61,18 +61,19 @@ fn render(report: &Report) -> String {
     let mut lines = Lines::default();
     lines.add("pipeline", &report.pipeline);
     lines.add("state", &format!("{}{standby}", report.state.name()));
-    lines.add(
-        "lag",
-        &report
-            .lag_ms
-            .map_or_else(|| "unknown: the source can't be asked".to_owned(), |lag| format!("{lag} ms")),
-    );
+    let unasked = match report.state {
+        State::Halted => "unknown: the source is not asked while the pipeline is halted",
+        _ => "unknown: the source has not answered",
+    };
+    lines.add("lag", &report.lag_ms.map_or_else(|| unasked.to_owned(), |lag| format!("{lag} ms")));
     lines.add("source", &report.source);
     lines.add("target", &report.target);
     lines.add("processed", report.processed_gtid_set.as_deref().unwrap_or("not read yet"));
-    lines
-        .add("source has", report.source_gtid_set.as_deref().unwrap_or("unknown: the source can't be asked"));
-    lines.add("binlog", report.stream_position.as_deref().unwrap_or("not streaming"));
+    if !report.prepared_gtid_set.is_empty() {
+        lines.add("prepared XA", &report.prepared_gtid_set);
+    }
+    lines.add("source has", report.source_gtid_set.as_deref().unwrap_or(unasked));
+    lines.add("binlog", report.stream_position.as_deref().unwrap_or("nothing received yet"));
     lines.add(
         "applied",
         &format!(
@@ -90,6 +91,7 @@ fn render(report: &Report) -> String {
     }
     lines.halt(report.halt.as_ref());
     lines.tables(&report.tables);
+    lines.conversions(&report.conversions);
     lines.0
 }
 
@@ -101,6 +103,7 @@ fn render_stored(stored: &Stored) -> String {
     lines.add("as of", stored.source_committed_at.as_deref().unwrap_or("no transaction yet"));
     lines.halt(stored.halt.as_ref());
     lines.tables(&stored.tables);
+    lines.conversions(&stored.conversions);
     lines.0
 }
 
@@ -127,16 +130,29 @@ impl Lines {
         self.add("  remedy", &halt.remedy);
     }
 
+    fn conversions(&mut self, conversions: &[ConversionReport]) {
+        let mut label = "converted";
+        for entry in conversions {
+            let ConversionReport { table, column, kind, policy, uses, keys, .. } = entry;
+            let text = format!("{table}.{column}  {kind}: {policy}, {uses} values, {keys} rows hold one now");
+            self.add(std::mem::take(&mut label), &text);
+        }
+    }
+
     fn tables(&mut self, tables: &[TableReport]) {
         let width = tables.iter().map(|table| table.source.chars().count()).max().unwrap_or(0);
         for (at, table) in tables.iter().enumerate() {
             let label = if at == 0 { "tables" } else { "" };
             let estimate = table.rows_estimated.map_or_else(String::new, |rows| format!(" of about {rows}"));
+            let waits =
+                table.waiting_for.as_ref().map_or_else(String::new, |lock| format!(", waits for {lock}"));
             let TableReport { source, target, state, rows_copied, .. } = table;
             let state = state.name();
             self.add(
                 label,
-                &format!("{source:<width$}  {state:<11}  {rows_copied} rows copied{estimate}, to {target}"),
+                &format!(
+                    "{source:<width$}  {state:<11}  {rows_copied} rows copied{estimate}, to {target}{waits}"
+                ),
             );
         }
     }
@@ -149,6 +165,8 @@ mod tests {
     use crate::schema::phase::TablePhase;
     use std::time::SystemTime;
 
+    use crate::schema::policy::{Policy, ValueKind};
+
     fn stored() -> Stored {
         let halt = Halt::new(Reason::DataGap, "binlogs are gone").on_table("app", "users");
         let table = |name: &str, state| TableReport {
@@ -157,6 +175,7 @@ mod tests {
             state,
             rows_copied: 10,
             rows_estimated: (name == "users").then_some(12),
+            waiting_for: (name == "o").then(|| "a lock".to_owned()),
         };
         Stored {
             pipeline: "app".into(),
@@ -164,7 +183,25 @@ mod tests {
             source_committed_at: None,
             halt: Some(HaltReport::new(&halt, SystemTime::UNIX_EPOCH)),
             tables: vec![table("users", TablePhase::Copying), table("o", TablePhase::Streaming)],
+            conversions: Vec::new(),
         }
+    }
+
+    #[test]
+    fn converted_values_are_listed_by_column() {
+        let entry = ConversionReport {
+            table: "app.users".into(),
+            column: "born".into(),
+            kind: ValueKind::ZeroDate,
+            policy: Policy::Null,
+            uses: 7,
+            keys: 5,
+            first_use: Some("copy".into()),
+            last_use: None,
+        };
+        let text = render_stored(&Stored { conversions: vec![entry], ..stored() });
+        let line = "converted   app.users.born  zero_date: null, 7 values, 5 rows hold one now\n";
+        assert!(text.ends_with(line), "{text}");
     }
 
     #[test]
@@ -186,6 +223,11 @@ mod tests {
             text.contains("tables      app.users  copying      10 rows copied of about 12, to app.users\n"),
             "{text}"
         );
-        assert!(text.ends_with("            app.o      streaming    10 rows copied, to app.o\n"), "{text}");
+        assert!(
+            text.ends_with(
+                "            app.o      streaming    10 rows copied, to app.o, waits for a lock\n"
+            ),
+            "{text}"
+        );
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::sink::report::{RecordedHalt, Report};
 use crate::sink::table_state::TableState;
-use crate::status::{HaltReport, TableReport, rfc3339};
+use crate::status::{ConversionReport, HaltReport, TableReport, rfc3339};
 
 /// What the target tells about a pipeline whose process can't be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -19,6 +19,7 @@ pub(super) struct Stored {
     /// The halt that no later commit has cleared.
     pub(super) halt: Option<HaltReport>,
     pub(super) tables: Vec<TableReport>,
+    pub(super) conversions: Vec<ConversionReport>,
 }
 
 impl Stored {
@@ -29,6 +30,7 @@ impl Stored {
         Self {
             pipeline: pipeline.to_owned(),
             source_committed_at: last.map(|(_, print)| rfc3339(committed(print.original_commit_micros))),
+            conversions: report.conversions.iter().map(ConversionReport::from).collect(),
             processed_gtid_set: position.map(|position| position.processed.to_string()),
             halt: report.halts.into_iter().find(|halt| halt.cleared_at.is_none()).map(HaltReport::from),
             tables: report.tables.into_iter().map(TableReport::from).collect(),

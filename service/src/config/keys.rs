@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::schema::policy::ValueKind;
+
 /// What a key takes, with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -60,15 +62,35 @@ pub(super) fn find(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.path == path)
 }
 
+/// The section whose keys are names of columns and types.
+pub(super) const OPEN_SECTION: &str = "types";
+
+const OPEN_SECTION_MEANING: &str = "Types of target columns other than the default ones. A key is a column as \
+    `\"database.table.column\"`, or a MySQL type as `\"tinyint(1)\"` or `datetime`; the value is `boolean`, `smallint`, \
+    `integer`, `bigint`, `double precision`, `text`, `bit`, `timestamp` or `timestamptz`, where the conversion is \
+    exact: a value that the chosen type does not have halts the pipeline. `datetime` and `timestamp` change places with \
+    UTC as the zone of the wall clock. A table that is copied already keeps its types. There are no variables for this \
+    section.";
+
+/// Entries of the open section, to show what they look like.
+pub(super) const OPEN_SECTION_EXAMPLES: [&str; 3] =
+    ["\"app.users.active\" = \"boolean\"", "\"tinyint(1)\" = \"smallint\"", "datetime = \"timestamptz\""];
+
 /// The sections, in the order in which they are written, each with its sentence.
 pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("pipeline", "What this pipeline is called."),
     ("source", "The MySQL server to read from."),
     ("target", "The PostgreSQL database to write to."),
     ("tables", "Which tables are replicated. Patterns are `database.table`; `*` stands for any characters."),
+    (
+        "policies",
+        "What becomes of values that PostgreSQL can't hold. A column can have policies of its own, in a table named after it: `[policies.\"database.table.column\"]`. `null` on a column that is NOT NULL takes that off the target's column with the first such value. Every use is counted in `tidegate.conversion` and shown by `/status`. On key columns only what keeps different keys different is done; anything else halts with `conversion_on_key`.",
+    ),
+    (OPEN_SECTION, OPEN_SECTION_MEANING),
     ("snapshot", "The first copy of each table."),
     ("fold", "How the binlog is put together into transactions."),
     ("apply", "How transactions are written to the target."),
+    ("ddl", "What the source's schema changes do to the target."),
     ("retry", "How long a failing connection is tried again before the pipeline halts."),
     ("admin", "The admin surface: health, status, metrics and the dashboard."),
     ("log", "What is logged, to standard error."),
@@ -88,6 +110,11 @@ pub(super) const TLS_MODES: &[&str] = &["verify-full", "verify-ca", "encrypt-onl
 
 const fn key(path: &'static str, kind: Kind, default: Fallback, meaning: &'static str) -> Key {
     Key { path, kind, default, meaning }
+}
+
+/// A kind's policy, with the choices that the kind has.
+const fn policy(kind: ValueKind, path: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    key(path, Kind::Choice(kind.choices()), Value(default), meaning)
 }
 
 use self::Fallback::{Required, Unset, Value};
@@ -144,6 +171,23 @@ pub(super) const KEYS: &[Key] = &[
     key("tables.exclude", Kind::List, Value(""),
         "Tables to leave out of what `include` names."),
 
+    policy(ValueKind::ZeroDate, "policies.zero_date", "null",
+        "The date 0000-00-00. `replace`: `-infinity`, which sorts before every date."),
+    policy(ValueKind::PartialDate, "policies.partial_date", "null",
+        "Any other date with a month or day of zero, or a day that its month does not have. `replace`: the nearest day that exists, a zero becoming 1 and a day beyond its month's end the last one."),
+    policy(ValueKind::YearZero, "policies.year_zero", "refuse",
+        "A whole date of the year 0. `replace`: the same day of the year 1 BC."),
+    policy(ValueKind::BeyondBoolean, "policies.beyond_boolean", "widen",
+        "A value other than 0 and 1 in a tinyint(1) column that became boolean. `widen`: the target's column becomes smallint in the same transaction, and the value is stored as it is."),
+    policy(ValueKind::NulText, "policies.nul_text", "refuse",
+        "A NUL character in text. `replace`: U+FFFD in its place."),
+    policy(ValueKind::NulJson, "policies.nul_json", "refuse",
+        "A NUL character in a JSON document. `replace`: the escape `\\ufffd` in its place."),
+    policy(ValueKind::InvalidBytes, "policies.invalid_bytes", "refuse",
+        "Bytes that are not valid in the column's character set. `replace`: U+FFFD in their place."),
+    policy(ValueKind::OutOfRange, "policies.out_of_range", "refuse",
+        "A value that the target's type has no room for, such as one beyond 1 GiB."),
+
     key("snapshot.parallelism", Kind::Integer { min: 1, max: 64 }, Value("4"),
         "Connections that read a table at once, each with one that writes. Also the number of read views that a copy holds open on the source."),
     key("snapshot.chunk_rows", Kind::Integer { min: 100, max: 10_000_000 }, Value("50000"),
@@ -161,8 +205,12 @@ pub(super) const KEYS: &[Key] = &[
 
     key("fold.max_buffer_bytes", Kind::Size { min: MIB, max: 1024 * GIB }, Value("256MiB"),
         "Memory for the rows of one transaction until its commit arrives. A larger transaction halts the pipeline with `buffer_exhausted`."),
-    key("fold.xa", Kind::Choice(&["refuse"]), Value("refuse"),
-        "What a two-phase XA transaction does: `refuse` halts the pipeline with `unsupported_transaction_shape`. The only choice in this release."),
+    key("fold.xa", Kind::Choice(&["refuse", "track"]), Value("refuse"),
+        "What a two-phase XA transaction does: `refuse` halts the pipeline with `unsupported_transaction_shape`; `track` keeps its rows from `XA PREPARE` until `XA COMMIT` and needs XA_RECOVER_ADMIN. With `track` the source must keep its binlogs back to the oldest prepared transaction."),
+    key("fold.xa_max_prepared", Kind::Integer { min: 1, max: 1_000_000 }, Value("1000"),
+        "With `xa = \"track\"`: most transactions that may be prepared and unresolved. One more halts the pipeline with `xa_prepared_pool_exhausted`."),
+    key("fold.xa_max_bytes", Kind::Size { min: MIB, max: 1024 * GIB }, Value("256MiB"),
+        "With `xa = \"track\"`: memory for the rows of all prepared transactions together. More halts the pipeline with `xa_prepared_pool_exhausted`."),
 
     key("apply.max_batch_bytes", Kind::Size { min: 64 << 10, max: GIB }, Value("8MiB"),
         "Row bytes that go into one transaction of the target at most. One larger source transaction still goes as a whole."),
@@ -172,6 +220,15 @@ pub(super) const KEYS: &[Key] = &[
         "Statements sent to the target before the first answer is waited for."),
     key("apply.idle_commit_interval", millis(50, MINUTE), Value("1s"),
         "Longest time until transactions without changes for us are written down as processed."),
+
+    key("ddl.policy", Kind::Choice(&["mirror", "resync", "halt", "ignore-listed"]), Value("mirror"),
+        "`mirror`: each schema change of a replicated table is carried out on the target; where its effect on rows can't be computed, the table is copied again. `resync`: tables are created, renamed and dropped as on the source, all else copies the table again. `halt`: the pipeline halts with `ddl_unsupported`, new tables excepted. `ignore-listed`: as `mirror`, without what `ignore` lists."),
+    key("ddl.ignore", Kind::List, Value(""),
+        "What the target does not follow, with `policy = \"ignore-listed\"`: entries such as `drop_table app.archive_*`. `drop_table`: the target's table stays and is no longer written. `truncate_table` and `drop_partition`: the rows stay. The target keeps then what the source does not have."),
+    key("ddl.lock_wait_timeout", millis(10, MINUTE), Value("1s"),
+        "How long one attempt waits for the target's table. Readers of the table queue behind the attempt, so keep it short."),
+    key("ddl.lock_deadline", millis(1_000, DAY), Value("30m"),
+        "How long a schema change is attempted while a long query or transaction holds the target's table, before the pipeline halts with `ddl_lock_unavailable`."),
 
     key("retry.initial_backoff", millis(10, MINUTE), Value("250ms"),
         "Wait before the first new attempt; each further wait is twice as long."),
@@ -208,7 +265,17 @@ mod tests {
         assert_eq!(paths.len(), KEYS.len());
         let mut sections: Vec<_> = KEYS.iter().map(Key::section).collect();
         sections.dedup();
-        assert_eq!(sections, SECTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        let fixed = SECTIONS.iter().map(|(name, _)| *name).filter(|name| *name != OPEN_SECTION);
+        assert_eq!(sections, fixed.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_kind_of_value_has_its_key_and_default() {
+        for kind in ValueKind::ALL {
+            let key = find(&format!("policies.{kind}")).expect("declared");
+            assert_eq!(key.kind, Kind::Choice(kind.choices()));
+            assert_eq!(kind.choices().first().map(|name| Value(name)), Some(key.default), "{kind}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::keys::{Fallback, KEYS, Key, Kind, SECTIONS};
+use super::keys::{Fallback, KEYS, Key, Kind, OPEN_SECTION, OPEN_SECTION_EXAMPLES, SECTIONS};
 use super::settings::expected;
 
 /// Width of the comments in the commented file.
@@ -23,6 +23,11 @@ pub fn commented_file() -> String {
         push(&mut file, format_args!("\n"));
         comment(&mut file, &plain(meaning));
         push(&mut file, format_args!("[{section}]\n"));
+        if *section == OPEN_SECTION {
+            for example in OPEN_SECTION_EXAMPLES {
+                push(&mut file, format_args!("# {example}\n"));
+            }
+        }
         for key in KEYS.iter().filter(|key| key.section() == *section) {
             comment(&mut file, &plain(key.meaning));
             let mark = if matches!(key.default, Fallback::Required(_)) { "" } else { "#" };
@@ -45,6 +50,10 @@ pub fn markdown() -> String {
     );
     for (section, meaning) in SECTIONS {
         push(&mut page, format_args!("\n## [{section}]\n\n{meaning}\n\n"));
+        if *section == OPEN_SECTION {
+            push(&mut page, format_args!("```toml\n{}\n```\n", OPEN_SECTION_EXAMPLES.join("\n")));
+            continue;
+        }
         push(&mut page, format_args!("| key | takes | default | meaning |\n|---|---|---|---|\n"));
         for key in KEYS.iter().filter(|key| key.section() == *section) {
             let default = match key.default {

@@ -4,16 +4,22 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::ddl::Ignored;
+use super::policies;
 use super::secret::{self, Secret};
 use super::settings::Settings;
 use super::url::{self, Address, Syntax};
 use super::{
-    AdminConfig, ApplyConfig, Config, FoldConfig, LogConfig, LogFormat, Problems, RetryConfig,
-    SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
+    AdminConfig, ApplyConfig, Config, DdlConfig, DdlPolicy, FoldConfig, LogConfig, LogFormat, Problems,
+    RetryConfig, SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
 };
+use crate::fold::XaPolicy;
+use crate::fold::xa::PoolBounds;
 use crate::schema::filter::Filter;
+use crate::schema::overrides::Overrides;
 
 /// Longest pipeline name: as PostgreSQL's identifiers.
 const NAME_BYTES_MAX: usize = 63;
@@ -29,9 +35,12 @@ pub(super) fn config(mut settings: Settings<'_>) -> Result<Config, Problems> {
     let source = source(&mut settings);
     let target = target(&mut settings);
     let tables = tables(&mut settings);
+    let policies = policies::policies(&settings).map(Arc::new);
+    let types = types(&mut settings);
     let snapshot = snapshot(&mut settings);
     let fold = fold(&settings);
     let apply = apply(&settings);
+    let ddl = ddl(&mut settings);
     let retry = retry(&mut settings);
     let admin = admin(&mut settings);
     let log = log(&mut settings);
@@ -44,9 +53,12 @@ pub(super) fn config(mut settings: Settings<'_>) -> Result<Config, Problems> {
             source: source?,
             target: target?,
             tables: tables?,
+            policies: policies?,
+            types,
             snapshot: snapshot?,
             fold: fold?,
             apply: apply?,
+            ddl: ddl?,
             retry: retry?,
             admin: admin?,
             log: log?,
@@ -223,6 +235,16 @@ fn tables(settings: &mut Settings<'_>) -> Option<TablesConfig> {
     Some(TablesConfig { include, exclude })
 }
 
+fn types(settings: &mut Settings<'_>) -> Overrides {
+    let mut overrides = Overrides::default();
+    for (key, choice) in settings.open_entries() {
+        if let Err(message) = overrides.add(&key, &choice) {
+            settings.problems.add(format!("types.\"{key}\""), message);
+        }
+    }
+    overrides
+}
+
 fn snapshot(settings: &mut Settings<'_>) -> Option<SnapshotConfig> {
     let lock_wait_timeout = whole_seconds(settings, "snapshot.lock_wait_timeout");
     let lock_deadline = settings.duration("snapshot.lock_deadline");
@@ -243,7 +265,12 @@ fn snapshot(settings: &mut Settings<'_>) -> Option<SnapshotConfig> {
 }
 
 fn fold(settings: &Settings<'_>) -> Option<FoldConfig> {
-    Some(FoldConfig { max_buffer_bytes: settings.number("fold.max_buffer_bytes")? })
+    let bounds = PoolBounds {
+        transactions: settings.number("fold.xa_max_prepared")?,
+        bytes: settings.number("fold.xa_max_bytes")?,
+    };
+    let xa = if settings.text("fold.xa")? == "track" { XaPolicy::Track(bounds) } else { XaPolicy::Refuse };
+    Some(FoldConfig { max_buffer_bytes: settings.number("fold.max_buffer_bytes")?, xa })
 }
 
 fn apply(settings: &Settings<'_>) -> Option<ApplyConfig> {
@@ -253,6 +280,32 @@ fn apply(settings: &Settings<'_>) -> Option<ApplyConfig> {
         max_in_flight: settings.number("apply.max_in_flight")?,
         idle_commit_interval: settings.duration("apply.idle_commit_interval")?,
     })
+}
+
+fn ddl(settings: &mut Settings<'_>) -> Option<DdlConfig> {
+    let entries = settings.list("ddl.ignore")?.to_vec();
+    let lists = settings.text("ddl.policy")? == "ignore-listed";
+    let mut ignore = Vec::with_capacity(entries.len());
+    for entry in &entries {
+        match Ignored::parse(entry) {
+            Ok(ignored) => ignore.push(ignored),
+            Err(message) => settings.problems.add("ddl.ignore", message),
+        }
+    }
+    if lists == entries.is_empty() {
+        settings.problems.add("ddl.ignore", "goes with ddl.policy = \"ignore-listed\", and that with it");
+    }
+    let lock_wait_timeout = settings.duration("ddl.lock_wait_timeout")?;
+    let lock_deadline = settings.duration("ddl.lock_deadline")?;
+    if lock_deadline < lock_wait_timeout {
+        settings.problems.add("ddl.lock_deadline", "must not be shorter than ddl.lock_wait_timeout");
+    }
+    let policy = match settings.text("ddl.policy")? {
+        "resync" => DdlPolicy::Resync,
+        "halt" => DdlPolicy::Halt,
+        _ => DdlPolicy::Mirror,
+    };
+    Some(DdlConfig { policy, ignore, lock_wait_timeout, lock_deadline })
 }
 
 fn retry(settings: &mut Settings<'_>) -> Option<RetryConfig> {

@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use toml::Value as Toml;
 
-use super::keys::{self, Fallback, KEYS, Key, Kind, PREFIX, SECTIONS, SEPARATOR};
+use super::keys::{self, Fallback, KEYS, Key, Kind, OPEN_SECTION, PREFIX, SECTIONS, SEPARATOR};
+use super::policies::{self, ColumnPolicy};
 use super::units;
 use super::{Environment, Problems};
-
-/// What an operator who read about tracking needs to know.
-const XA_NOTE: &str = ": tracking two-phase XA transactions is not available in this release";
 
 /// A value of the kind that its key takes, within the key's bounds.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +28,11 @@ enum Value {
 pub(super) struct Settings<'a> {
     pub(super) environment: &'a Environment,
     pub(super) problems: Problems,
+    /// Policies of single columns: their names are not in the table of keys.
+    pub(super) column_policies: Vec<ColumnPolicy>,
     values: BTreeMap<&'static str, Value>,
+    /// The entries of the open section that are texts.
+    open: BTreeMap<String, String>,
 }
 
 /// Whether the environment sets any key.
@@ -51,7 +53,16 @@ impl<'a> Settings<'a> {
     /// Only where the text is no TOML. Other problems are collected.
     pub(super) fn collect(text: &str, environment: &'a Environment) -> Result<Self, Problems> {
         let file = parse_toml(text)?;
-        let mut settings = Self { environment, problems: Problems::default(), values: BTreeMap::new() };
+        let mut settings = Self {
+            environment,
+            problems: Problems::default(),
+            column_policies: Vec::new(),
+            values: BTreeMap::new(),
+            open: BTreeMap::new(),
+        };
+        if let Some(Toml::Table(section)) = file.get(policies::SECTION) {
+            settings.column_policies = policies::of_columns(section, &mut settings.problems);
+        }
         settings.refuse_unknown_keys(&file);
         for key in KEYS {
             settings.take(key, &file);
@@ -120,10 +131,7 @@ impl<'a> Settings<'a> {
             Ok(value) => {
                 self.values.insert(key.path, value);
             }
-            Err(message) => {
-                let note = if key.path == "fold.xa" { XA_NOTE } else { "" };
-                self.problems.add(key.path, format!("{message}{note}"));
-            }
+            Err(message) => self.problems.add(key.path, message),
         }
     }
 
@@ -138,7 +146,15 @@ impl<'a> Settings<'a> {
                 self.problems.add(*section, format!("is a section: write [{section}] and its keys below it"));
                 continue;
             };
-            for name in content.keys() {
+            if *section == OPEN_SECTION {
+                self.take_open(content);
+                continue;
+            }
+            for (name, value) in content {
+                // A single column's policies.
+                if *section == policies::SECTION && value.is_table() {
+                    continue;
+                }
                 let path = format!("{section}.{name}");
                 if keys::find(&path).is_none() {
                     let message = unknown(section, name);
@@ -146,6 +162,25 @@ impl<'a> Settings<'a> {
                 }
             }
         }
+    }
+
+    fn take_open(&mut self, content: &toml::Table) {
+        for (name, value) in content {
+            match value.as_str() {
+                Some(text) => {
+                    self.open.insert(name.clone(), text.to_owned());
+                }
+                None => self.problems.add(
+                    format!("{OPEN_SECTION}.{name}"),
+                    "must be a text; a key with dots or brackets stands in double quotes",
+                ),
+            }
+        }
+    }
+
+    /// The entries of the open section, in order of name.
+    pub(super) fn open_entries(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.open)
     }
 
     /// A variable that one of the `…_env` keys names is a secret, whatever it is called.

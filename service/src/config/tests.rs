@@ -150,7 +150,8 @@ fn values_outside_type_or_bounds_are_refused_with_what_is_taken() {
             "lock_wait_timeout",
         ),
         ("fold", "max_buffer_bytes = \"1MB\"", "fold.max_buffer_bytes", "64MiB"),
-        ("fold", "xa = \"track\"", "fold.xa", "not available in this release"),
+        ("fold", "xa = \"on\"", "fold.xa", "track"),
+        ("fold", "xa_max_prepared = 0", "fold.xa_max_prepared", "1000000"),
         ("retry", "max_backoff = \"10ms\"", "retry.max_backoff", "initial_backoff"),
         ("admin", "listen = \"localhost:8321\"", "admin.listen", "127.0.0.1:8321"),
         ("admin", "listen = \"0.0.0.0:8321\"", "admin.listen", "admin.token_file"),
@@ -298,26 +299,33 @@ fn another(kind: Kind, file: &str) -> String {
     }
 }
 
-/// `fold.xa` has one choice only.
 #[test]
 fn every_key_makes_a_difference() {
     let file = tempfile::NamedTempFile::new().expect("temporary file");
     std::fs::write(file.path(), "0123456789abcdef").expect("write");
     let path = file.path().to_str().expect("UTF-8").to_owned();
-    let text = MINIMAL.replace("tls = \"off\"", "tls = \"verify-ca\"").replace("encrypt-only", "verify-ca");
+    let text = MINIMAL.replace("tls = \"off\"", "tls = \"verify-ca\"").replace("encrypt-only", "verify-ca")
+        + "\n[fold]\nxa = \"track\"\n";
     let base = format!("{:?}", parse(&text, &none()).expect("valid"));
-    for key in KEYS.iter().filter(|key| key.path != "fold.xa") {
+    for key in KEYS {
         let value = match key.path {
             "source.url" => "mysql://other@h".to_owned(),
             "target.url" => "postgres://other@h/x".to_owned(),
             "admin.listen" => "127.0.0.1:1".to_owned(),
             "log.level" => "debug".to_owned(),
+            "fold.xa" => "refuse".to_owned(),
             "retry.initial_backoff" => "20ms".to_owned(),
+            "ddl.policy" => "resync".to_owned(),
+            "ddl.ignore" => "drop_table app.t".to_owned(),
             path if path.ends_with("_env") => "OTHER".to_owned(),
             _ => another(key.kind, &path),
         };
         let mut environment = Environment::from([("OTHER", "0123456789abcdef")]);
         environment.0.insert(key.variable().into(), value.into());
+        if key.path == "ddl.ignore" {
+            let policy = keys::find("ddl.policy").expect("declared");
+            environment.0.insert(policy.variable().into(), "ignore-listed".into());
+        }
         let pair = ["tls_cert_file", "tls_key_file"];
         if pair.contains(&key.name()) {
             let other = pair.iter().find(|name| **name != key.name()).expect("the other");

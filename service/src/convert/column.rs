@@ -1,9 +1,12 @@
 //! One column's conversion.
 
-use super::{ConvertError, decimal, field, json, temporal, text};
+use super::policy::Settlement;
+use super::{ConvertError, decimal, field, json, spatial, temporal, text, vector};
 use crate::binlog::cell::Cell;
 use crate::halt::{Halt, Reason};
 use crate::schema::charset::Charset;
+use crate::schema::overrides::converts;
+use crate::schema::policy::ColumnPolicies;
 use crate::schema::types::{TypeContext, target_type};
 use crate::schema::{Column, MysqlType, TableName, TargetType};
 
@@ -11,8 +14,8 @@ use crate::schema::{Column, MysqlType, TableName, TargetType};
 #[derive(Debug, Clone)]
 pub struct ColumnPlan {
     conversion: Conversion,
-    /// Whether NULL can stand in for a date that does not exist.
-    nullable: bool,
+    /// Kept out of the way of the conversion, which does not look at it.
+    settlement: Box<Settlement>,
     name: Box<str>,
 }
 
@@ -26,7 +29,12 @@ enum Conversion {
     Numeric(decimal::Shape),
     Float4,
     Float8,
+    /// In a superset of ASCII.
     Text(Charset),
+    /// In any character set.
+    OtherText(Charset),
+    /// In a key, in a character set that has several byte sequences for some characters.
+    KeyText(Charset),
     Bytes,
     /// BINARY(n), to be filled up with zero bytes.
     PaddedBytes(usize),
@@ -38,12 +46,19 @@ enum Conversion {
     TimestampTz(temporal::Step),
     Interval(temporal::Step),
     Jsonb,
+    Ewkb,
+    RealArray,
 }
 
 impl ColumnPlan {
     /// # Errors
     /// As [`super::TablePlan::new`].
-    pub fn new(table: &TableName, column: &Column) -> Result<Self, Halt> {
+    pub fn new(
+        table: &TableName,
+        column: &Column,
+        policies: ColumnPolicies,
+        in_key: bool,
+    ) -> Result<Self, Halt> {
         let context = TypeContext {
             table,
             column: &column.name,
@@ -51,13 +66,18 @@ impl ColumnPlan {
             auto_increment: column.auto_increment,
         };
         let expected = target_type(&column.mysql, context)?;
-        let conversion =
-            if expected == column.target { Conversion::new(&column.mysql, expected) } else { None };
-        let conversion = conversion.ok_or_else(|| {
+        let defined = expected == column.target || converts(&column.mysql, column.target);
+        let conversion = if defined { Conversion::new(&column.mysql, column.target) } else { None };
+        let conversion = conversion.map(|conversion| conversion.of_key(in_key)).ok_or_else(|| {
             let detail = format!("column `{}` can't be {} on the target", column.name, column.target);
             Halt::new(Reason::Internal, detail).on_table(&table.database, &table.table)
         })?;
-        Ok(Self { conversion, nullable: column.nullable, name: column.name.as_str().into() })
+        let settlement = Box::new(Settlement::new(column, policies, in_key));
+        Ok(Self { conversion, settlement, name: column.name.as_str().into() })
+    }
+
+    pub(super) const fn settlement(&self) -> &Settlement {
+        &self.settlement
     }
 
     #[must_use]
@@ -65,11 +85,10 @@ impl ColumnPlan {
         &self.name
     }
 
-    /// Appends the cell as a field. A date that does not exist becomes NULL where the column is
-    /// nullable.
+    /// Appends the cell as a field.
     ///
     /// # Errors
-    /// Where the value can't be stored exactly; `out` may then hold a part of the field.
+    /// Where the value can't be stored exactly; `out` is then as it was.
     #[inline]
     pub fn write(&self, cell: Cell<'_>, out: &mut Vec<u8>) -> Result<(), ConvertError> {
         match (&self.conversion, cell) {
@@ -86,13 +105,14 @@ impl ColumnPlan {
             }
             (Conversion::Timestamp(step), Cell::DateTime { date, hour, minute, second, micros }) => {
                 let value = temporal::timestamp(date, [hour, minute, second], micros, *step);
-                self.write_temporal(value.map(i64::to_be_bytes), out)
+                value.map(|micros| field::put(micros.to_be_bytes(), out))
             }
             (Conversion::TimestampTz(step), Cell::Timestamp { seconds, micros }) => {
-                self.write_temporal(temporal::timestamptz(seconds, micros, *step).map(i64::to_be_bytes), out)
+                let value = temporal::timestamptz(seconds, micros, *step);
+                value.map(|micros| field::put(micros.to_be_bytes(), out))
             }
             (Conversion::Date, Cell::Date(date)) => {
-                self.write_temporal(temporal::date(date).map(i32::to_be_bytes), out)
+                temporal::date(date).map(|days| field::put(days.to_be_bytes(), out))
             }
             (_, cell) => self.write_rare(cell, out),
         }
@@ -112,10 +132,16 @@ impl ColumnPlan {
                 field::put(value.to_be_bytes(), out);
                 Ok(())
             }
-            // MySQL stores neither infinities nor NaN.
-            (Conversion::Float4, Cell::Float(_)) | (Conversion::Float8, Cell::Double(_)) => {
-                Err(ConvertError::Malformed)
+            // Every float is a double.
+            (Conversion::Float8, Cell::Float(value)) if value.is_finite() => {
+                field::put(f64::from(value).to_be_bytes(), out);
+                Ok(())
             }
+            // MySQL stores neither infinities nor NaN.
+            (Conversion::Float4 | Conversion::Float8, Cell::Float(_))
+            | (Conversion::Float8, Cell::Double(_)) => Err(ConvertError::Malformed),
+            (Conversion::OtherText(charset), Cell::Bytes(bytes)) => text::write_any(*charset, bytes, out),
+            (Conversion::KeyText(charset), Cell::Bytes(bytes)) => text::write_key(*charset, bytes, out),
             (Conversion::Bytes, Cell::Bytes(bytes)) => field::put_bytes(bytes, out),
             (Conversion::PaddedBytes(length), Cell::Bytes(bytes)) => padded(bytes, *length, out),
             (Conversion::Bit(width), Cell::Bit(value)) => bits(value, *width, out),
@@ -124,34 +150,27 @@ impl ColumnPlan {
             (Conversion::Interval(step), Cell::Time(micros)) => temporal::write_interval(micros, *step, out),
             (Conversion::Jsonb, Cell::JsonBinary(document)) => json::write_binary(document, out),
             (Conversion::Jsonb, Cell::JsonText(document)) => json::write_text(document, out),
+            (Conversion::Ewkb, Cell::Bytes(bytes)) => spatial::write_ewkb(bytes, out),
+            (Conversion::RealArray, Cell::Bytes(bytes)) => vector::write(bytes, out),
             _ => Err(ConvertError::UnexpectedKind),
         }
-    }
-
-    #[inline]
-    fn write_temporal<const N: usize>(
-        &self,
-        value: Result<[u8; N], ConvertError>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ConvertError> {
-        match value {
-            Ok(bytes) => field::put(bytes, out),
-            Err(ConvertError::ImpossibleDate) if self.nullable => field::put_null(out),
-            Err(error) => return Err(error),
-        }
-        Ok(())
     }
 }
 
 impl Conversion {
+    /// In a key different values must stay different.
+    fn of_key(self, in_key: bool) -> Self {
+        match self {
+            Self::Text(charset) if in_key && charset.has_aliases() => Self::KeyText(charset),
+            other => other,
+        }
+    }
+
     /// `None` for pairs that [`target_type`] does not make.
     fn new(mysql: &MysqlType, target: TargetType) -> Option<Self> {
         Some(match (mysql, target) {
             (MysqlType::TinyInt { .. } | MysqlType::Bit { width: 1 }, TargetType::Boolean) => Self::Boolean,
-            (
-                MysqlType::TinyInt { .. } | MysqlType::SmallInt { .. } | MysqlType::Year,
-                TargetType::SmallInt,
-            ) => Self::Int2,
+            (_, TargetType::SmallInt) => Self::Int2,
             (_, TargetType::Integer) => Self::Int4,
             (_, TargetType::BigInt) => Self::Int8,
             (_, TargetType::Numeric { precision, scale }) => {
@@ -163,19 +182,31 @@ impl Conversion {
             (MysqlType::Set { labels }, TargetType::Text) => Self::Set(text::Labels::new(labels)),
             (
                 MysqlType::Char { charset, .. } | MysqlType::Varchar { charset, .. },
-                TargetType::Varchar { .. },
+                TargetType::Varchar { .. } | TargetType::Text,
             )
-            | (MysqlType::Text { charset }, TargetType::Text) => Self::Text(Charset::from_name(charset)?),
+            | (MysqlType::Text { charset }, TargetType::Text) => {
+                let charset = Charset::from_name(charset)?;
+                if charset.is_ascii_superset() { Self::Text(charset) } else { Self::OtherText(charset) }
+            }
             (MysqlType::Binary { length }, TargetType::Bytea) => {
                 Self::PaddedBytes(usize::try_from(*length).ok()?)
             }
             (MysqlType::Varbinary { .. } | MysqlType::Blob, TargetType::Bytea) => Self::Bytes,
             (_, TargetType::Bit { width: width @ 1..=64 }) => Self::Bit(width),
             (_, TargetType::Date) => Self::Date,
+            // With UTC as the zone of the wall clock both count the same microseconds.
+            (MysqlType::DateTime { .. }, TargetType::TimestampTz { digits }) => {
+                Self::Timestamp(temporal::Step::of(digits)?)
+            }
+            (MysqlType::Timestamp { .. }, TargetType::Timestamp { digits }) => {
+                Self::TimestampTz(temporal::Step::of(digits)?)
+            }
             (_, TargetType::Timestamp { digits }) => Self::Timestamp(temporal::Step::of(digits)?),
             (_, TargetType::TimestampTz { digits }) => Self::TimestampTz(temporal::Step::of(digits)?),
             (_, TargetType::Interval { digits }) => Self::Interval(temporal::Step::of(digits)?),
             (_, TargetType::Jsonb) => Self::Jsonb,
+            (MysqlType::Geometry, TargetType::Bytea) => Self::Ewkb,
+            (_, TargetType::RealArray) => Self::RealArray,
             _ => return None,
         })
     }
@@ -195,7 +226,8 @@ fn boolean(cell: Cell<'_>) -> Result<bool, ConvertError> {
     match cell {
         Cell::Int(0) | Cell::Bit(0) => Ok(false),
         Cell::Int(1) | Cell::Bit(1) => Ok(true),
-        Cell::Int(_) | Cell::Bit(_) => Err(ConvertError::OutOfRange),
+        Cell::Int(_) => Err(ConvertError::BeyondBoolean),
+        Cell::Bit(_) => Err(ConvertError::Malformed),
         _ => Err(ConvertError::UnexpectedKind),
     }
 }

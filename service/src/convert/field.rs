@@ -31,7 +31,7 @@ pub(super) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertEr
     Ok(())
 }
 
-/// A value that `write` appends.
+/// A value that `write` appends. Nothing of it stays where that fails.
 pub(super) fn put_with(
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), ConvertError>,
@@ -39,8 +39,13 @@ pub(super) fn put_with(
     let frame = out.len();
     out.extend_from_slice(&[0; LENGTH_BYTES]);
     let start = out.len();
-    write(out)?;
-    let length = length(out.len() - start)?;
+    let length = match write(out).and_then(|()| length(out.len() - start)) {
+        Ok(length) => length,
+        Err(error) => {
+            out.truncate(frame);
+            return Err(error);
+        }
+    };
     if let Some(slot) = out.get_mut(frame..start) {
         slot.copy_from_slice(&length);
     }

@@ -30,22 +30,44 @@ pub(super) fn write_text(document: &[u8], out: &mut Vec<u8>) -> Result<(), Conve
     })
 }
 
-fn refuse_nul(text: &[u8]) -> Result<(), ConvertError> {
-    if has_nul_escape(text) { Err(ConvertError::NulCharacter) } else { Ok(()) }
+/// MySQL's binary form with every NUL escape as that of U+FFFD.
+pub(super) fn replace_binary(document: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
+    let mut text = Vec::new();
+    to_text(document, &mut text).map_err(|_| ConvertError::Malformed)?;
+    replace_text(&text, out)
 }
 
-/// Whether a string holds `\u0000`. In valid JSON a backslash stands in strings only, and what
-/// follows it belongs to it, so that `\\u0000` is a backslash and five characters.
-fn has_nul_escape(text: &[u8]) -> bool {
-    let mut rest = text;
-    while let Some(position) = rest.iter().position(|&byte| byte == b'\\') {
-        let escape = rest.get(position + 1..).unwrap_or_default();
-        if escape.starts_with(b"u0000") {
-            return true;
+/// JSON text with every NUL escape as that of U+FFFD, which takes as many bytes.
+pub(super) fn replace_text(document: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
+    std::str::from_utf8(document).map_err(|_| ConvertError::InvalidBytes)?;
+    field::put_with(out, |out| {
+        out.push(JSONB_VERSION);
+        let start = out.len();
+        out.extend_from_slice(document);
+        while let Some(escape) = nul_escape(out.get(start..).unwrap_or_default()) {
+            let Some(code) = out.get_mut(start + escape + 2..start + escape + 6) else { break };
+            code.copy_from_slice(b"fffd");
         }
-        rest = escape.get(1..).unwrap_or_default();
+        Ok(())
+    })
+}
+
+fn refuse_nul(text: &[u8]) -> Result<(), ConvertError> {
+    if nul_escape(text).is_some() { Err(ConvertError::NulEscape) } else { Ok(()) }
+}
+
+/// Where the first `\u0000` of a string begins. In valid JSON a backslash stands in strings only,
+/// and what follows it belongs to it, so that `\\u0000` is a backslash and five characters.
+fn nul_escape(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        let backslash = at + rest.iter().position(|&byte| byte == b'\\')?;
+        if text.get(backslash + 1..).is_some_and(|escape| escape.starts_with(b"u0000")) {
+            return Some(backslash);
+        }
+        at = backslash + 2;
     }
-    false
 }
 
 #[cfg(test)]
@@ -71,11 +93,7 @@ mod tests {
     #[test]
     fn nul_is_refused_wherever_it_is_escaped() {
         for text in [r#""\u0000""#, r#"{"a\u0000": 1}"#, r#"["\\\u0000"]"#, r#"["\n\"\u0000"]"#] {
-            assert_eq!(
-                write_text(text.as_bytes(), &mut Vec::new()),
-                Err(ConvertError::NulCharacter),
-                "{text}"
-            );
+            assert_eq!(write_text(text.as_bytes(), &mut Vec::new()), Err(ConvertError::NulEscape), "{text}");
         }
         for text in [r#""\\u0000""#, r#""\u0001""#, r#""u0000""#, r#""\\\\u0000""#] {
             assert_eq!(write_text(text.as_bytes(), &mut Vec::new()), Ok(()), "{text}");
@@ -87,6 +105,6 @@ mod tests {
         assert_eq!(write_text(b"\"\xff\"", &mut Vec::new()), Err(ConvertError::InvalidBytes));
         // A string of one byte.
         assert_eq!(write_binary(&[12, 1, 0xff], &mut Vec::new()), Err(ConvertError::Malformed));
-        assert_eq!(write_binary(b"\x0c\x01\0", &mut Vec::new()), Err(ConvertError::NulCharacter));
+        assert_eq!(write_binary(b"\x0c\x01\0", &mut Vec::new()), Err(ConvertError::NulEscape));
     }
 }

@@ -4,9 +4,10 @@
 //! that the type's receive function reads (PostgreSQL manual, "COPY", "Binary Format", and
 //! "Message Formats", Bind).
 //!
-//! - A value is converted exactly or not at all. The receive functions round numbers and fractions
-//!   of seconds, and cut blanks off text, in silence to fit a column's type; here every value is
-//!   checked, or known by its type, to fit without that.
+//! - A value is converted exactly, or as the operator's policy for its kind says, or not at all.
+//!   The receive functions round numbers and fractions of seconds, and cut blanks off text, in
+//!   silence to fit a column's type; here every value is checked, or known by its type, to fit
+//!   without that.
 //! - Equal values have equal bytes, whether they come from the binlog or from a result set, so that
 //!   encoded keys can be compared.
 //! - Errors name kinds of problems, never values.
@@ -15,17 +16,24 @@ mod column;
 mod decimal;
 mod field;
 mod json;
+mod policy;
+mod spatial;
 mod temporal;
 mod text;
+mod vector;
 
 use crate::binlog::DecodeError;
 use crate::binlog::cell::Cell;
 use crate::binlog::row_image::RowReader;
 use crate::binlog::table_map::TableMap;
 use crate::halt::{Halt, Reason};
-use crate::schema::{TableModel, TableName};
+use crate::schema::charset::TextError;
+use crate::schema::policy::{Policies, Policy, TargetChange, ValueKind};
+use crate::schema::{Column, TableModel, TableName};
 
 pub use column::ColumnPlan;
+use policy::Settled;
+pub use policy::{Obstacle, Use, Uses};
 
 /// Why a value can't be stored on the target as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -34,14 +42,28 @@ pub enum ConvertError {
     OutOfRange,
     #[error("is not valid in the column's character set")]
     InvalidBytes,
-    #[error("holds a NUL character, which PostgreSQL's text and jsonb can't")]
+    #[error("holds a NUL character, which PostgreSQL's text can't")]
     NulCharacter,
+    /// Keys that differ on the source would be one on the target.
+    #[error(
+        "holds, in a key, a character in one of several byte sequences that its character set has for it"
+    )]
+    AmbiguousKey,
+    #[error("holds a NUL character, which PostgreSQL's jsonb can't")]
+    NulEscape,
+    #[error("is the date 0000-00-00, which PostgreSQL does not have")]
+    ZeroDate,
     /// A month or day of zero, or a day that its month does not have.
-    #[error("is a date that does not exist, in a column that is NOT NULL")]
-    ImpossibleDate,
+    #[error("is a date that does not exist")]
+    PartialDate,
     /// Year 0 is a date to MySQL; PostgreSQL has no such year, and it is no day of 1 BC either.
     #[error("is a date of the year 0, which PostgreSQL does not have")]
     YearZero,
+    /// The server stores an empty value for the implicit default of a NOT NULL column.
+    #[error("is no geometry")]
+    NoGeometry,
+    #[error("is neither 0 nor 1, and the target's column is boolean")]
+    BeyondBoolean,
     #[error("contradicts its own encoding")]
     Malformed,
     /// The producer of the cell and the plan disagree about the column's type.
@@ -49,17 +71,33 @@ pub enum ConvertError {
     UnexpectedKind,
 }
 
+impl From<TextError> for ConvertError {
+    fn from(error: TextError) -> Self {
+        match error {
+            TextError::Nul => Self::NulCharacter,
+            TextError::Invalid => Self::InvalidBytes,
+        }
+    }
+}
+
 impl ConvertError {
     /// The halt that the error leads to.
     #[must_use]
     pub fn into_halt(self, table: &TableName, column: &str) -> Halt {
         let reason = match self {
-            Self::OutOfRange | Self::YearZero => Reason::ValueOutOfRange,
-            Self::InvalidBytes | Self::NulCharacter | Self::ImpossibleDate => Reason::ValueInvalid,
+            Self::OutOfRange | Self::YearZero | Self::BeyondBoolean => Reason::ValueOutOfRange,
+            Self::InvalidBytes
+            | Self::NulCharacter
+            | Self::NulEscape
+            | Self::ZeroDate
+            | Self::PartialDate
+            | Self::AmbiguousKey
+            | Self::NoGeometry => Reason::ValueInvalid,
             Self::Malformed => Reason::EventMalformed,
             Self::UnexpectedKind => Reason::Internal,
         };
-        let halt = Halt::new(reason, format!("a value of column `{column}` {self}"));
+        let policy = self.kind().map(|kind| format!("; its policy `{kind}` is refuse")).unwrap_or_default();
+        let halt = Halt::new(reason, format!("a value of column `{column}` {self}{policy}"));
         halt.on_table(&table.database, &table.table)
     }
 }
@@ -75,9 +113,12 @@ impl TablePlan {
     /// # Errors
     /// `unsupported_type`, `unsupported_charset`; `internal_error` where a stored target type is
     /// not the one of its source type.
-    pub fn new(model: &TableModel) -> Result<Self, Halt> {
-        let compile = |column| ColumnPlan::new(&model.name, column);
-        let columns = model.columns.iter().map(compile).collect::<Result<_, _>>()?;
+    pub fn new(model: &TableModel, policies: &Policies) -> Result<Self, Halt> {
+        let compile = |(index, column): (usize, &Column)| {
+            let (own, in_key) = (policies.of(&model.name, &column.name), model.key.contains(&index));
+            ColumnPlan::new(&model.name, column, own, in_key)
+        };
+        let columns = model.columns.iter().enumerate().map(compile).collect::<Result<_, Halt>>()?;
         Ok(Self { name: model.name.clone(), columns })
     }
 
@@ -87,30 +128,48 @@ impl TablePlan {
         &self.columns
     }
 
-    /// Appends the fields of one row.
+    /// Appends the field of one column, by its policy where the value has no exact image, which
+    /// `uses` counts then.
     ///
     /// # Errors
-    /// The halt of the first value that can't be converted; `out` then holds a part of the row.
-    pub fn encode_cells(&self, cells: &[Cell<'_>], out: &mut Vec<u8>) -> Result<(), Halt> {
-        if cells.len() != self.columns.len() {
-            return Err(self.wrong_width(cells.len()));
+    /// Where the value can't be stored.
+    pub fn write(
+        &self,
+        index: usize,
+        cell: Cell<'_>,
+        out: &mut Vec<u8>,
+        uses: &mut Uses,
+    ) -> Result<(), Obstacle> {
+        self.put(index, cell, out, uses).map_err(|fault| self.obstacle(fault))
+    }
+
+    fn put(&self, index: usize, cell: Cell<'_>, out: &mut Vec<u8>, uses: &mut Uses) -> Result<(), Fault> {
+        match self.columns.get(index) {
+            Some(plan) => match plan.write(cell, out) {
+                Ok(()) => Ok(()),
+                Err(error) => settle(plan, index, cell, error, out, uses),
+            },
+            None => Err(Fault::Value(index, ConvertError::UnexpectedKind)),
         }
-        for (index, (plan, cell)) in self.columns.iter().zip(cells).enumerate() {
-            plan.write(*cell, out).map_err(|error| self.halt(Fault::Value(index, error)))?;
-        }
-        Ok(())
     }
 
     #[cold]
-    fn halt(&self, fault: Fault) -> Halt {
-        match fault {
-            Fault::Image(error) => Halt::new(Reason::EventMalformed, error.to_string())
-                .on_table(&self.name.database, &self.name.table),
-            Fault::Value(index, error) => {
-                let column = self.columns.get(index).map_or("?", ColumnPlan::name);
-                error.into_halt(&self.name, column)
+    fn obstacle(&self, fault: Fault) -> Obstacle {
+        let TableName { database, table } = &self.name;
+        let column = |index: usize| self.columns.get(index).map_or("?", ColumnPlan::name);
+        let halt = match fault {
+            Fault::Image(error) => Halt::new(Reason::EventMalformed, error.to_string()),
+            Fault::Value(index, error) => error.into_halt(&self.name, column(index)),
+            Fault::OnKey(index, kind, policy) => {
+                let detail = format!(
+                    "a value of key column `{}` is of kind {kind}, whose policy {policy} could make two keys one",
+                    column(index)
+                );
+                Halt::new(Reason::ConversionOnKey, detail)
             }
-        }
+            Fault::Change(change) => return Obstacle::Change(change),
+        };
+        Obstacle::Halt(halt.on_table(database, table))
     }
 
     #[cold]
@@ -120,15 +179,45 @@ impl TablePlan {
     }
 }
 
+#[cold]
+#[inline(never)]
+fn settle(
+    plan: &ColumnPlan,
+    index: usize,
+    cell: Cell<'_>,
+    error: ConvertError,
+    out: &mut Vec<u8>,
+    uses: &mut Uses,
+) -> Result<(), Fault> {
+    match plan.settlement().settle(index, cell, error, out, uses) {
+        Settled::Stored => Ok(()),
+        Settled::Refused(error) => Err(Fault::Value(index, error)),
+        Settled::OnKey(kind, policy) => Err(Fault::OnKey(index, kind, policy)),
+        Settled::Change(change) => Err(Fault::Change(change)),
+    }
+}
+
 /// What stops a row: its image, or the value of one column.
 enum Fault {
     Image(DecodeError),
     Value(usize, ConvertError),
+    OnKey(usize, ValueKind, Policy),
+    Change(TargetChange),
 }
 
 impl From<DecodeError> for Fault {
     fn from(error: DecodeError) -> Self {
         Self::Image(error)
+    }
+}
+
+/// A row that does not convert as it is; what is the matter comes out when it is settled. As small as
+/// an error can be: every cell's conversion returns one.
+struct Unsettled;
+
+impl From<DecodeError> for Unsettled {
+    fn from(_: DecodeError) -> Self {
+        Self
     }
 }
 
@@ -144,8 +233,8 @@ impl RowEncoder {
     ///
     /// # Errors
     /// As [`TablePlan::new`].
-    pub fn new(model: &TableModel, map: &TableMap) -> Result<Self, Halt> {
-        let (plan, reader) = (TablePlan::new(model)?, RowReader::new(map));
+    pub fn new(model: &TableModel, map: &TableMap, policies: &Policies) -> Result<Self, Halt> {
+        let (plan, reader) = (TablePlan::new(model, policies)?, RowReader::new(map));
         if reader.columns() == plan.columns.len() {
             Ok(Self { reader, plan })
         } else {
@@ -154,27 +243,43 @@ impl RowEncoder {
     }
 
     /// Takes one full image off the front of `images` and appends its fields, in column order.
+    /// `uses` counts the values that a policy gave.
     ///
     /// # Errors
-    /// `event_malformed`, or the halt of the first value that can't be converted. `out` then holds
-    /// a part of the row and `images` is in no defined place.
+    /// `event_malformed`, or what keeps the first value from being stored. `out` then holds a part
+    /// of the row, and `images` is in no defined place.
     #[inline]
-    pub fn encode(&self, images: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Halt> {
+    pub fn encode(&self, images: &mut &[u8], out: &mut Vec<u8>, uses: &mut Uses) -> Result<(), Obstacle> {
+        let (row, start) = (*images, out.len());
         let columns = &*self.plan.columns;
+        let converted = self.reader.read_row(images, |index, cell| match columns.get(index) {
+            Some(plan) => plan.write(cell, out).map_err(|_| Unsettled),
+            None => Err(Unsettled),
+        });
+        if converted.is_ok() {
+            return Ok(());
+        }
+        out.truncate(start);
+        *images = row;
+        self.settle_row(images, out, uses)
+    }
+
+    /// Takes an image from the start, with the columns' policies. Keeping each cell at hand for them
+    /// would cost every row; converting the rare row twice costs that row alone.
+    #[cold]
+    #[inline(never)]
+    fn settle_row(&self, images: &mut &[u8], out: &mut Vec<u8>, uses: &mut Uses) -> Result<(), Obstacle> {
         self.reader
-            .read_row(images, |index, cell| match columns.get(index) {
-                Some(plan) => plan.write(cell, out).map_err(|error| Fault::Value(index, error)),
-                None => Err(Fault::Value(index, ConvertError::UnexpectedKind)),
-            })
-            .map_err(|fault| self.plan.halt(fault))
+            .read_row(images, |index, cell| self.plan.put(index, cell, out, uses))
+            .map_err(|fault| self.plan.obstacle(fault))
     }
 
     /// Passes over one image that nobody needs.
     ///
     /// # Errors
     /// `event_malformed`.
-    pub fn skip(&self, images: &mut &[u8]) -> Result<(), Halt> {
-        self.reader.skip_row(images).map_err(|error| self.plan.halt(Fault::Image(error)))
+    pub fn skip(&self, images: &mut &[u8]) -> Result<(), Obstacle> {
+        self.reader.skip_row(images).map_err(|error| self.plan.obstacle(Fault::Image(error)))
     }
 }
 

@@ -12,6 +12,8 @@ const EPOCH_UNIX_SECONDS: i64 = 946_684_800;
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
+const DAYS_OF_400_YEARS: i32 = 146_097;
+
 /// Microseconds between two values of a column's precision. A value off that grid would be rounded
 /// by the target in silence.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +36,7 @@ impl Step {
 pub(super) fn date(date: Date) -> Result<i32, ConvertError> {
     let Date { year, month, day } = date;
     if month == 0 || day == 0 || day > days_in_month(year, month)? {
-        return Err(ConvertError::ImpossibleDate);
+        return Err(impossible(date));
     }
     match year {
         0 => Err(ConvertError::YearZero),
@@ -43,7 +45,49 @@ pub(super) fn date(date: Date) -> Result<i32, ConvertError> {
     }
 }
 
-/// timestamp: microseconds since 2000-01-01 00:00:00 of the same clock.
+#[cold]
+const fn impossible(date: Date) -> ConvertError {
+    match date {
+        Date { year: 0, month: 0, day: 0 } => ConvertError::ZeroDate,
+        _ => ConvertError::PartialDate,
+    }
+}
+
+/// The date `-infinity` (server source `src/include/utils/date.h`, `DATEVAL_NOBEGIN`).
+pub(super) const DATE_BEFORE_ALL: i32 = i32::MIN;
+
+/// The timestamp `-infinity` (server source `src/include/datatype/timestamp.h`, `DT_NOBEGIN`).
+pub(super) const TIMESTAMP_BEFORE_ALL: i64 = i64::MIN;
+
+/// The nearest day that PostgreSQL has: a month or day of zero becomes 1, a day beyond its month's
+/// end the last one. The year 0 becomes 1 BC, the year before 1: it has every day that MySQL's
+/// year 0 has.
+pub(super) fn nearest_date(date: Date) -> Result<i32, ConvertError> {
+    let Date { year, month, day } = date;
+    if year > 9999 {
+        return Err(ConvertError::OutOfRange);
+    }
+    let month = month.max(1);
+    let day = day.clamp(1, days_in_month(year, month)?);
+    // 400 years on, where the count of leap days does not cross zero.
+    Ok(days_since_epoch(i32::from(year) + 400, month.into(), day.into()) - DAYS_OF_400_YEARS)
+}
+
+/// The same clock on [`nearest_date`].
+pub(super) fn nearest_timestamp(day: Date, clock: [u8; 3], micros: u32) -> Result<i64, ConvertError> {
+    at_clock(nearest_date(day)?, clock, micros)
+}
+
+fn at_clock(days: i32, [hour, minute, second]: [u8; 3], micros: u32) -> Result<i64, ConvertError> {
+    if hour > 23 || minute > 59 || second > 59 || micros > 999_999 {
+        return Err(ConvertError::Malformed);
+    }
+    let seconds = (i64::from(hour) * 60 + i64::from(minute)) * 60 + i64::from(second);
+    Ok(i64::from(days) * DAY_MICROS + seconds * 1_000_000 + i64::from(micros))
+}
+
+/// timestamp: microseconds since 2000-01-01 00:00:00 of the same clock. A zero date with another
+/// time than 00:00:00 is a partial one: replacing it by the zero date's would make the two one.
 #[inline]
 pub(super) fn timestamp(
     day: Date,
@@ -54,7 +98,13 @@ pub(super) fn timestamp(
     if hour > 23 || minute > 59 || second > 59 || micros > 999_999 {
         return Err(ConvertError::Malformed);
     }
-    let days = date(day)?;
+    let days = match date(day) {
+        Ok(days) => days,
+        Err(ConvertError::ZeroDate) if (hour, minute, second, micros) != (0, 0, 0, 0) => {
+            return Err(ConvertError::PartialDate);
+        }
+        Err(error) => return Err(error),
+    };
     step.check(micros)?;
     let seconds = (i64::from(hour) * 60 + i64::from(minute)) * 60 + i64::from(second);
     Ok(i64::from(days) * DAY_MICROS + seconds * 1_000_000 + i64::from(micros))
@@ -68,7 +118,7 @@ pub(super) fn timestamptz(seconds: i64, micros: u32, step: Step) -> Result<i64, 
         return Err(ConvertError::Malformed);
     }
     if seconds == 0 && micros == 0 {
-        return Err(ConvertError::ImpossibleDate);
+        return Err(ConvertError::ZeroDate);
     }
     step.check(micros)?;
     let whole = seconds.checked_sub(EPOCH_UNIX_SECONDS).and_then(|seconds| seconds.checked_mul(1_000_000));
@@ -145,7 +195,7 @@ mod tests {
                     expected += 1;
                 }
                 let impossible = date(ymd(year, month, length(year, month) + 1));
-                assert_eq!(impossible, Err(ConvertError::ImpossibleDate));
+                assert_eq!(impossible, Err(ConvertError::PartialDate));
             }
         }
         assert_eq!(date(ymd(2000, 1, 1)), Ok(0));
@@ -154,10 +204,9 @@ mod tests {
 
     #[test]
     fn zero_and_partial_dates_are_impossible_and_year_zero_is_another_thing() {
-        for impossible in
-            [ymd(0, 0, 0), ymd(2024, 0, 0), ymd(2024, 2, 0), ymd(2024, 0, 5), ymd(0, 0, 1), ymd(0, 2, 29)]
-        {
-            assert_eq!(date(impossible), Err(ConvertError::ImpossibleDate));
+        assert_eq!(date(ymd(0, 0, 0)), Err(ConvertError::ZeroDate));
+        for impossible in [ymd(2024, 0, 0), ymd(2024, 2, 0), ymd(2024, 0, 5), ymd(0, 0, 1), ymd(0, 2, 29)] {
+            assert_eq!(date(impossible), Err(ConvertError::PartialDate));
         }
         assert_eq!(date(ymd(0, 1, 1)), Err(ConvertError::YearZero));
         assert_eq!(date(ymd(10_000, 1, 1)), Err(ConvertError::OutOfRange));
@@ -173,8 +222,34 @@ mod tests {
         assert_eq!(timestamptz(946_684_800, 5, ANY), Ok(5));
         assert_eq!(timestamptz(1, 0, ANY), Ok(-946_684_799_000_000));
         assert_eq!(timestamptz(0, 1, ANY), Ok(-946_684_799_999_999));
-        assert_eq!(timestamptz(0, 0, ANY), Err(ConvertError::ImpossibleDate));
+        assert_eq!(timestamptz(0, 0, ANY), Err(ConvertError::ZeroDate));
+        assert_eq!(timestamp(ymd(0, 0, 0), [0; 3], 0, ANY), Err(ConvertError::ZeroDate));
+        assert_eq!(timestamp(ymd(0, 0, 0), [0, 0, 1], 0, ANY), Err(ConvertError::PartialDate));
+        assert_eq!(timestamp(ymd(0, 0, 0), [0; 3], 1, ANY), Err(ConvertError::PartialDate));
         assert_eq!(timestamptz(i64::MAX, 0, ANY), Err(ConvertError::OutOfRange));
+    }
+
+    #[test]
+    fn the_nearest_day_is_one_that_exists() {
+        // PostgreSQL: SELECT date '0001-01-01 BC' - date '2000-01-01'.
+        let first_of_1_bc = -730_485;
+        for (impossible, nearest) in [
+            (ymd(2021, 0, 17), date(ymd(2021, 1, 17))),
+            (ymd(2021, 4, 0), date(ymd(2021, 4, 1))),
+            (ymd(2021, 0, 0), date(ymd(2021, 1, 1))),
+            (ymd(2021, 2, 31), date(ymd(2021, 2, 28))),
+            (ymd(2024, 2, 31), date(ymd(2024, 2, 29))),
+            (ymd(0, 1, 1), Ok(first_of_1_bc)),
+            (ymd(0, 0, 2), Ok(first_of_1_bc + 1)),
+            (ymd(0, 3, 1), Ok(first_of_1_bc + 60)),
+            (ymd(0, 12, 31), Ok(first_of_1_bc + 365)),
+            (ymd(10_000, 0, 1), Err(ConvertError::OutOfRange)),
+            (ymd(2021, 13, 0), Err(ConvertError::Malformed)),
+        ] {
+            assert_eq!(nearest_date(impossible), nearest, "{impossible:?}");
+        }
+        assert_eq!(nearest_timestamp(ymd(2000, 0, 0), [0, 0, 1], 5), Ok(1_000_005));
+        assert_eq!(nearest_timestamp(ymd(2000, 0, 0), [24, 0, 1], 5), Err(ConvertError::Malformed));
     }
 
     #[test]

@@ -1,18 +1,32 @@
 use super::*;
 use crate::binlog::cell::Date;
 use crate::binlog::table_map::{Encoding, MapColumn};
+use crate::schema::policy::ColumnPolicies;
 use crate::schema::{Column, MysqlType, TargetType};
 
 fn column(mysql: MysqlType, target: TargetType, nullable: bool) -> Column {
-    Column { name: "c".to_owned(), mysql, target, nullable, auto_increment: false, generated: false }
+    Column {
+        name: "c".to_owned(),
+        mysql,
+        target,
+        nullable,
+        not_null_dropped: false,
+        auto_increment: false,
+        generated: false,
+        details: Default::default(),
+    }
 }
 
 fn users() -> TableName {
     TableName { database: "app".to_owned(), table: "users".to_owned() }
 }
 
+fn plan_of(column: &Column) -> Result<ColumnPlan, Halt> {
+    ColumnPlan::new(&users(), column, ColumnPolicies::default(), false)
+}
+
 fn plan(mysql: MysqlType, target: TargetType) -> ColumnPlan {
-    ColumnPlan::new(&users(), &column(mysql, target, false)).unwrap()
+    plan_of(&column(mysql, target, false)).unwrap()
 }
 
 /// The value's bytes, its length checked and left out.
@@ -86,13 +100,13 @@ fn booleans_are_zero_or_one() {
         &[
             (Cell::Int(0), Ok(&[0])),
             (Cell::Int(1), Ok(&[1])),
-            (Cell::Int(2), OUT_OF_RANGE),
-            (Cell::Int(-1), OUT_OF_RANGE),
+            (Cell::Int(2), Err(ConvertError::BeyondBoolean)),
+            (Cell::Int(-1), Err(ConvertError::BeyondBoolean)),
             (Cell::UInt(1), UNEXPECTED),
         ],
     );
     let bit = plan(MysqlType::Bit { width: 1 }, TargetType::Boolean);
-    assert_values(&bit, &[(Cell::Bit(0), Ok(&[0])), (Cell::Bit(1), Ok(&[1])), (Cell::Bit(2), OUT_OF_RANGE)]);
+    assert_values(&bit, &[(Cell::Bit(0), Ok(&[0])), (Cell::Bit(1), Ok(&[1])), (Cell::Bit(2), MALFORMED)]);
 }
 
 #[test]
@@ -173,7 +187,7 @@ fn midnight(date: Date) -> Cell<'static> {
 }
 
 #[test]
-fn impossible_dates_are_null_where_the_column_is_nullable() {
+fn impossible_dates_are_of_their_kinds() {
     let types = [
         (
             MysqlType::Date,
@@ -192,22 +206,19 @@ fn impossible_dates_are_null_where_the_column_is_nullable() {
         ),
     ];
     for (mysql, target, cells) in types {
-        let nullable = ColumnPlan::new(&users(), &column(mysql.clone(), target, true)).unwrap();
-        let strict = ColumnPlan::new(&users(), &column(mysql, target, false)).unwrap();
+        let plan = plan(mysql, target);
         for cell in cells {
-            let mut out = Vec::new();
-            nullable.write(cell, &mut out).unwrap();
-            assert_eq!(out, [0xff; 4], "{cell:?}");
-            assert_eq!(value(&strict, cell), Err(ConvertError::ImpossibleDate), "{cell:?}");
+            let error = value(&plan, cell).unwrap_err();
+            assert!(matches!(error, ConvertError::ZeroDate | ConvertError::PartialDate), "{cell:?}: {error}");
         }
     }
 }
 
 #[test]
-fn the_year_zero_is_refused_even_where_null_is_allowed() {
-    let nullable = ColumnPlan::new(&users(), &column(MysqlType::Date, TargetType::Date, true)).unwrap();
+fn the_year_zero_is_a_kind_of_its_own() {
+    let date = plan(MysqlType::Date, TargetType::Date);
     let new_year = Date { year: 0, month: 1, day: 1 };
-    assert_eq!(value(&nullable, Cell::Date(new_year)), Err(ConvertError::YearZero));
+    assert_eq!(value(&date, Cell::Date(new_year)), Err(ConvertError::YearZero));
 }
 
 #[test]
@@ -239,11 +250,11 @@ fn dates_and_clocks_have_known_bytes() {
 #[test]
 fn a_target_that_is_not_the_type_s_own_is_refused() {
     let refused = |mysql, target| {
-        let halt = ColumnPlan::new(&users(), &column(mysql, target, false)).unwrap_err();
+        let halt = plan_of(&column(mysql, target, false)).unwrap_err();
         assert_eq!(halt.table.as_deref(), Some("app.users"));
         halt.reason
     };
-    assert_eq!(refused(MysqlType::Int { unsigned: true }, TargetType::Integer), Reason::Internal);
+    assert_eq!(refused(MysqlType::Int { unsigned: true }, TargetType::Real), Reason::Internal);
     assert_eq!(
         refused(MysqlType::DateTime { digits: 6 }, TargetType::Timestamp { digits: 3 }),
         Reason::Internal
@@ -251,10 +262,10 @@ fn a_target_that_is_not_the_type_s_own_is_refused() {
     let varchar = MysqlType::Varchar { length: 10, charset: "utf8mb4".to_owned() };
     assert_eq!(refused(varchar, TargetType::Varchar { length: 9 }), Reason::Internal);
     assert_eq!(refused(MysqlType::Bit { width: 8 }, TargetType::Boolean), Reason::Internal);
-    let koi8r = MysqlType::Text { charset: "koi8r".to_owned() };
-    assert_eq!(refused(koi8r, TargetType::Text), Reason::UnsupportedCharset);
-    let point = MysqlType::Other { name: "point".to_owned() };
-    assert_eq!(refused(point, TargetType::Bytea), Reason::UnsupportedType);
+    let utf7 = MysqlType::Text { charset: "utf7".to_owned() };
+    assert_eq!(refused(utf7, TargetType::Text), Reason::UnsupportedCharset);
+    let cube = MysqlType::Other { name: "cube".to_owned() };
+    assert_eq!(refused(cube, TargetType::Bytea), Reason::UnsupportedType);
 }
 
 /// `users (id bigint, name text)` and its map.
@@ -288,6 +299,8 @@ fn table() -> (TableModel, TableMap) {
         key: vec![0],
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
+        details: Default::default(),
     };
     (model, map)
 }
@@ -298,15 +311,15 @@ const FIELDS_OF_SEVEN: &[u8] = &[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 2,
 #[test]
 fn images_and_cells_become_the_same_fields() {
     let (model, map) = table();
-    let encoder = RowEncoder::new(&model, &map).unwrap();
+    let encoder = RowEncoder::new(&model, &map, &Policies::default()).unwrap();
     let null_name = [2, 8, 0, 0, 0, 0, 0, 0, 0];
     let images = [ROW_OF_SEVEN, &null_name].concat();
-    let (mut rest, mut out) = (&images[..], Vec::new());
-    encoder.encode(&mut rest, &mut out).unwrap();
+    let (mut rest, mut out, mut uses) = (&images[..], Vec::new(), Uses::default());
+    encoder.encode(&mut rest, &mut out, &mut uses).unwrap();
     assert_eq!(out, FIELDS_OF_SEVEN);
     assert_eq!(rest, null_name);
     out.clear();
-    encoder.encode(&mut rest, &mut out).unwrap();
+    encoder.encode(&mut rest, &mut out, &mut uses).unwrap();
     assert_eq!(out, [&[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 8][..], &[0xff; 4]].concat());
     assert!(rest.is_empty());
 
@@ -314,18 +327,22 @@ fn images_and_cells_become_the_same_fields() {
     encoder.skip(&mut skipped).unwrap();
     assert_eq!(skipped, null_name);
 
-    let plan = TablePlan::new(&model).unwrap();
+    let plan = TablePlan::new(&model, &Policies::default()).unwrap();
     out.clear();
-    plan.encode_cells(&[Cell::Int(7), Cell::Bytes(b"hi")], &mut out).unwrap();
+    for (index, cell) in [Cell::Int(7), Cell::Bytes(b"hi")].into_iter().enumerate() {
+        plan.write(index, cell, &mut out, &mut uses).unwrap();
+    }
     assert_eq!(out, FIELDS_OF_SEVEN);
+    assert!(uses.is_empty());
 }
 
 #[test]
 fn halts_name_the_column_and_never_the_value() {
     let (model, map) = table();
-    let encoder = RowEncoder::new(&model, &map).unwrap();
+    let encoder = RowEncoder::new(&model, &map, &Policies::default()).unwrap();
     let halt = |images: &[u8]| {
-        let halt = encoder.encode(&mut &images[..], &mut Vec::new()).unwrap_err();
+        let stopped = encoder.encode(&mut &images[..], &mut Vec::new(), &mut Uses::default());
+        let Err(Obstacle::Halt(halt)) = stopped else { panic!("not a halt: {stopped:?}") };
         assert_eq!(halt.table.as_deref(), Some("app.users"));
         halt
     };
@@ -346,7 +363,10 @@ fn every_error_has_its_reason() {
         (ConvertError::YearZero, Reason::ValueOutOfRange),
         (ConvertError::InvalidBytes, Reason::ValueInvalid),
         (ConvertError::NulCharacter, Reason::ValueInvalid),
-        (ConvertError::ImpossibleDate, Reason::ValueInvalid),
+        (ConvertError::NulEscape, Reason::ValueInvalid),
+        (ConvertError::ZeroDate, Reason::ValueInvalid),
+        (ConvertError::PartialDate, Reason::ValueInvalid),
+        (ConvertError::BeyondBoolean, Reason::ValueOutOfRange),
         (ConvertError::Malformed, Reason::EventMalformed),
         (ConvertError::UnexpectedKind, Reason::Internal),
     ] {
@@ -359,10 +379,11 @@ fn every_error_has_its_reason() {
 #[test]
 fn a_row_of_another_width_is_refused() {
     let (mut model, mut map) = table();
-    let plan = TablePlan::new(&model).unwrap();
-    assert_eq!(plan.encode_cells(&[Cell::Int(7)], &mut Vec::new()).unwrap_err().reason, Reason::Internal);
+    let plan = TablePlan::new(&model, &Policies::default()).unwrap();
+    let beyond = plan.write(2, Cell::Int(7), &mut Vec::new(), &mut Uses::default());
+    assert!(matches!(beyond, Err(Obstacle::Halt(halt)) if halt.reason == Reason::Internal));
     map.columns.pop();
-    assert_eq!(RowEncoder::new(&model, &map).unwrap_err().reason, Reason::Internal);
+    assert_eq!(RowEncoder::new(&model, &map, &Policies::default()).unwrap_err().reason, Reason::Internal);
     model.columns.pop();
-    assert!(RowEncoder::new(&model, &map).is_ok());
+    assert!(RowEncoder::new(&model, &map, &Policies::default()).is_ok());
 }

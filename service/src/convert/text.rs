@@ -1,39 +1,128 @@
 //! Text in the column's character set, and labels, as UTF-8.
 
 use super::{ConvertError, field};
-use crate::schema::charset::{Charset, latin1_char};
+use crate::schema::charset::{Charset, TextError, latin1_char};
 
-/// Appends text as a field. The bytes must be valid in the character set, and PostgreSQL's text
-/// has no NUL.
+/// Appends text as a field. The bytes must be valid in the character set, which is a superset of
+/// ASCII, and PostgreSQL's text has no NUL.
 #[inline]
 pub(super) fn write(charset: Charset, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
     if is_plain_ascii(bytes) {
         return field::put_bytes(bytes, out);
     }
-    write_other(charset, bytes, out)
+    write_any(charset, bytes, out)
 }
 
-fn write_other(charset: Charset, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
-    if bytes.contains(&0) {
-        return Err(ConvertError::NulCharacter);
+/// As [`write`], in any character set.
+pub(super) fn write_any(charset: Charset, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
+    field::put_with(out, |out| Ok(charset.decode(bytes, out)?))
+}
+
+/// As [`write_any`], of a key: its bytes can be told from its text.
+pub(super) fn write_key(charset: Charset, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
+    write_any(charset, bytes, out)?;
+    if charset.is_canonical(bytes) { Ok(()) } else { Err(ConvertError::AmbiguousKey) }
+}
+
+/// What stands in for a character that can't be stored.
+const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
+
+/// What a text may have replaced in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Replaced {
+    pub(super) nul: bool,
+    pub(super) invalid: bool,
+}
+
+/// Appends text with U+FFFD for each NUL and for each stretch of bytes that is no character, as
+/// the Unicode Standard's "maximal subpart" practice has it.
+///
+/// # Errors
+/// For what may not be replaced, and where the text is then longer than `length` characters.
+pub(super) fn write_replaced(
+    charset: Charset,
+    bytes: &[u8],
+    replaced: Replaced,
+    length: Option<usize>,
+    out: &mut Vec<u8>,
+) -> Result<(), ConvertError> {
+    let (mut text, has_invalid) = lossy(charset, bytes);
+    if has_invalid && !replaced.invalid {
+        return Err(ConvertError::InvalidBytes);
     }
-    match charset {
-        Charset::Latin1 => field::put_with(out, |out| {
-            let mut buffer = [0; 4];
-            for &byte in bytes {
-                out.extend_from_slice(latin1_char(byte).encode_utf8(&mut buffer).as_bytes());
+    if text.contains('\0') {
+        if !replaced.nul {
+            return Err(ConvertError::NulCharacter);
+        }
+        text = text.replace('\0', REPLACEMENT.encode_utf8(&mut [0; 4]));
+    }
+    if length.is_some_and(|length| text.chars().count() > length) {
+        return Err(ConvertError::OutOfRange);
+    }
+    field::put_bytes(text.as_bytes(), out)
+}
+
+/// The text with what is no character replaced, and whether anything was.
+fn lossy(charset: Charset, bytes: &[u8]) -> (String, bool) {
+    let mut invalid = false;
+    let mut replace = || {
+        invalid = true;
+        REPLACEMENT
+    };
+    let text = match charset {
+        Charset::Latin1 => bytes.iter().map(|&byte| latin1_char(byte)).collect(),
+        Charset::Ascii => {
+            bytes.iter().map(|&byte| if byte < 0x80 { char::from(byte) } else { replace() }).collect()
+        }
+        Charset::Utf8mb3 | Charset::Utf8mb4 => {
+            let mut text = String::with_capacity(bytes.len());
+            for chunk in bytes.utf8_chunks() {
+                let valid = chunk.valid().chars();
+                let fits = |c: char| charset == Charset::Utf8mb4 || c <= '\u{ffff}';
+                text.extend(valid.map(|c| if fits(c) { c } else { replace() }));
+                if !chunk.invalid().is_empty() {
+                    text.push(replace());
+                }
             }
-            Ok(())
-        }),
-        // What is left after the check for plain ASCII has a byte beyond it.
-        Charset::Ascii => Err(ConvertError::InvalidBytes),
-        // The lead bytes of four-byte sequences, which utf8mb3 does not have.
-        Charset::Utf8mb3 if bytes.iter().any(|&byte| byte >= 0xf0) => Err(ConvertError::InvalidBytes),
-        Charset::Utf8mb3 | Charset::Utf8mb4 => match std::str::from_utf8(bytes) {
-            Ok(_) => field::put_bytes(bytes, out),
-            Err(_) => Err(ConvertError::InvalidBytes),
-        },
+            text
+        }
+        Charset::Ucs2 | Charset::Utf16 | Charset::Utf16le | Charset::Utf32 | Charset::Table(_) => {
+            stepwise(charset, bytes, replace)
+        }
+    };
+    (text, invalid)
+}
+
+/// Character by character: the shortest bytes at each place that are one, else a replacement for
+/// the smallest unit of the character set.
+fn stepwise(charset: Charset, bytes: &[u8], mut replace: impl FnMut() -> char) -> String {
+    let unit = match charset {
+        Charset::Utf32 => 4,
+        Charset::Ucs2 | Charset::Utf16 | Charset::Utf16le => 2,
+        _ => 1,
+    };
+    let longest = usize::try_from(charset.max_bytes()).unwrap_or(unit);
+    let (mut text, mut rest) = (String::with_capacity(bytes.len()), bytes);
+    while !rest.is_empty() {
+        let mut decoded = Vec::new();
+        let found = (unit..=longest).step_by(unit).find_map(|length| {
+            let bytes = rest.get(..length)?;
+            decoded.clear();
+            match charset.decode(bytes, &mut decoded) {
+                Ok(()) => Some((length, None)),
+                Err(TextError::Nul) => Some((length, Some('\0'))),
+                Err(TextError::Invalid) => None,
+            }
+        });
+        match found {
+            Some((_, Some(nul))) => text.push(nul),
+            Some((_, None)) => text.push_str(&String::from_utf8_lossy(&decoded)),
+            None => text.push(replace()),
+        }
+        let taken = found.map_or(unit, |(length, _)| length).min(rest.len());
+        rest = rest.get(taken..).unwrap_or_default();
     }
+    text
 }
 
 /// Whether all bytes are ASCII other than NUL: eight at a time, and without a branch per byte.
@@ -92,6 +181,7 @@ impl Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::charset::latin1_char;
     use proptest::prelude::*;
 
     fn converted(charset: Charset, bytes: &[u8]) -> Result<String, ConvertError> {

@@ -1,16 +1,19 @@
 //! One open group: the grammar from its GTID to its terminator.
 
 use super::buffer::Buffer;
-use super::maps::{MapCache, Mapped, StatementMaps};
+use super::maps::{Mapped, StatementMaps};
 use super::statement::{self, Context, Ddl, Statement, XaVerb};
 use super::unit::RowsChange;
-use super::{Extent, FoldPolicy, XaPolicy};
+use super::xa::{Verdict, XidDigest};
+use super::{Extent, FoldPolicy, Known, XaPolicy};
 use crate::binlog::event::{
     Event, GtidEvent, PayloadEvent, QueryEvent, RawEvent, RowsEvent, TableMapEvent, XaPrepare, type_name,
 };
 use crate::binlog::payload::PayloadReader;
+use crate::binlog::table_map::TableMap;
 use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
+use crate::schema::alter::StatementFacts;
 use crate::schema::filter::Filter;
 
 /// How a group ended.
@@ -18,7 +21,11 @@ use crate::schema::filter::Filter;
 pub(super) enum Ended {
     /// Its rows have happened; there may be none.
     Committed,
-    SchemaChange(Ddl),
+    SchemaChange(Box<(Ddl, StatementFacts)>),
+    /// A two-phase XA transaction: its rows wait.
+    Prepared(XidDigest),
+    /// What was prepared before has happened, or has not.
+    Resolved(XidDigest, Verdict),
 }
 
 /// Where in its grammar a group is.
@@ -46,7 +53,11 @@ pub(super) struct Group {
     statement: StatementMaps,
     buffer: Buffer,
     xa: XaPolicy,
+    /// Of the XA transaction that the group holds.
+    xid: Option<XidDigest>,
     max_buffer_bytes: usize,
+    /// The replicated table of CREATE TABLE … SELECT.
+    created: Option<Box<(Ddl, StatementFacts)>>,
 }
 
 impl Group {
@@ -59,7 +70,9 @@ impl Group {
             statement: StatementMaps::default(),
             buffer: Buffer::new(policy.max_buffer_bytes),
             xa: policy.xa,
+            xid: None,
             max_buffer_bytes: policy.max_buffer_bytes,
+            created: None,
         }
     }
 
@@ -78,26 +91,21 @@ impl Group {
     }
 
     /// Takes an event from the stream.
-    pub(super) fn event(&mut self, raw: &RawEvent, maps: &mut MapCache) -> Result<Option<Ended>, Halt> {
+    pub(super) fn event(&mut self, raw: &RawEvent, known: &mut Known) -> Result<Option<Ended>, Halt> {
         self.extent.advance(&raw.header)?;
         match parse(raw)? {
             Event::Heartbeat => Ok(None),
-            Event::TransactionPayload(payload) => self.payload(&payload, maps).map(Some),
-            event => self.file_event(event, raw, maps),
+            Event::TransactionPayload(payload) => self.payload(&payload, known).map(Some),
+            event => self.file_event(event, raw, known),
         }
     }
 
     /// Takes an event of the group proper, from the stream or out of a payload.
-    fn file_event(
-        &mut self,
-        event: Event,
-        raw: &RawEvent,
-        maps: &mut MapCache,
-    ) -> Result<Option<Ended>, Halt> {
+    fn file_event(&mut self, event: Event, raw: &RawEvent, known: &mut Known) -> Result<Option<Ended>, Halt> {
         match event {
-            Event::TableMap(event) => self.table_map(&event, maps),
+            Event::TableMap(event) => self.table_map(&event, known),
             Event::Rows(event) => self.rows(event, raw.body.len()),
-            Event::Query(event) => return self.query(&event, maps.filter()),
+            Event::Query(event) => return self.query(&event, raw.header.timestamp, known),
             Event::Xid(_) => return self.xid().map(Some),
             Event::XaPrepare(event) => return self.xa_prepare(&event).map(Some),
             Event::PartialUpdateRows(head) => self.partial_update(head.table_id, head.flags),
@@ -127,7 +135,7 @@ impl Group {
     }
 
     /// A payload is the rest of its group: it ends with the terminator.
-    fn payload(&mut self, event: &PayloadEvent, maps: &mut MapCache) -> Result<Ended, Halt> {
+    fn payload(&mut self, event: &PayloadEvent, known: &mut Known) -> Result<Ended, Halt> {
         if self.phase != Phase::Head {
             return Err(shape("a payload inside a transaction"));
         }
@@ -140,7 +148,7 @@ impl Group {
                     "events follow the payload's terminator",
                 ));
             }
-            ended = self.file_event(parse(&inner)?, &inner, maps)?;
+            ended = self.file_event(parse(&inner)?, &inner, known)?;
         }
         ended.ok_or_else(|| Halt::new(Reason::CompressedPayloadInvalid, "the payload has no terminator"))
     }
@@ -165,10 +173,10 @@ impl Group {
         }
     }
 
-    fn table_map(&mut self, event: &TableMapEvent, maps: &mut MapCache) -> Result<(), Halt> {
+    fn table_map(&mut self, event: &TableMapEvent, known: &mut Known) -> Result<(), Halt> {
         self.item("Table_map")?;
         self.statement_is_over()?;
-        self.statement.announce(event.table_id, maps.resolve(event)?)
+        self.statement.announce(event.table_id, known.maps.resolve(event)?)
     }
 
     fn rows(&mut self, event: RowsEvent, held: usize) -> Result<(), Halt> {
@@ -183,7 +191,12 @@ impl Group {
                 return halt(Reason::PartialRowImage, "a rows event leaves columns out");
             }
             let change = RowsChange { map: map.clone(), kind, flags, images: event.images };
-            self.buffer.push(change, held)?;
+            match &self.created {
+                None => self.buffer.push(change, held)?,
+                // They are in the table when it is read from the source.
+                Some(created) if is_only_table(&created.0, &change.map) => {}
+                Some(_) => return Err(shape("CREATE TABLE … SELECT changes another table")),
+            }
         }
         self.statement.rows(flags & RowsEvent::STMT_END != 0);
         Ok(())
@@ -200,7 +213,7 @@ impl Group {
         Ok(())
     }
 
-    fn xid(&self) -> Result<Ended, Halt> {
+    fn xid(&mut self) -> Result<Ended, Halt> {
         match self.phase {
             Phase::Transaction | Phase::CreateTable => self.commit(),
             Phase::Head => Err(no_transaction("Xid")),
@@ -208,9 +221,9 @@ impl Group {
         }
     }
 
-    fn commit(&self) -> Result<Ended, Halt> {
+    fn commit(&mut self) -> Result<Ended, Halt> {
         self.statement_is_over()?;
-        Ok(Ended::Committed)
+        Ok(self.created.take().map_or(Ended::Committed, Ended::SchemaChange))
     }
 
     fn statement_is_over(&self) -> Result<(), Halt> {
@@ -221,62 +234,94 @@ impl Group {
     }
 
     /// With one phase it is the commit of an ordinary transaction.
-    fn xa_prepare(&self, event: &XaPrepare) -> Result<Ended, Halt> {
+    fn xa_prepare(&mut self, event: &XaPrepare) -> Result<Ended, Halt> {
         match self.phase {
-            Phase::XaEnded if event.one_phase => self.commit(),
-            Phase::XaEnded => match self.xa {
-                XaPolicy::Refuse => Err(shape("a two-phase XA transaction is prepared")),
-            },
+            Phase::XaEnded => {
+                let xid = XidDigest::new(&event.gtrid, &event.bqual);
+                self.same_xa(xid)?;
+                self.statement_is_over()?;
+                match self.xa {
+                    _ if event.one_phase => self.commit(),
+                    XaPolicy::Track(_) => Ok(Ended::Prepared(xid)),
+                    XaPolicy::Refuse => Err(shape("a two-phase XA transaction is prepared")),
+                }
+            }
             Phase::Head => Err(no_transaction("XA_prepare")),
             Phase::Transaction | Phase::CreateTable | Phase::Xa => Err(shape("XA_prepare without XA END")),
         }
     }
 
-    fn query(&mut self, event: &QueryEvent, filter: &Filter) -> Result<Option<Ended>, Halt> {
+    fn same_xa(&self, xid: XidDigest) -> Result<(), Halt> {
+        if self.xid == Some(xid) {
+            return Ok(());
+        }
+        Err(shape("the events of an XA transaction name different ones"))
+    }
+
+    /// `seconds` is the header's time.
+    fn query(&mut self, event: &QueryEvent, seconds: u32, known: &mut Known) -> Result<Option<Ended>, Halt> {
         let statement = classify(event)?;
-        match self.phase {
-            Phase::Head => self.first_statement(statement, event, filter),
-            Phase::Transaction | Phase::CreateTable | Phase::Xa => self.inner_statement(statement, filter),
-            Phase::XaEnded => Err(refusal(&statement, "a statement between XA END and the prepare")),
+        match (self.phase, statement) {
+            (Phase::Head, Statement::Ddl(ddl)) => self.ddl(ddl, event, seconds, known).map(Some),
+            (Phase::Head, Statement::TemporaryTable(change)) => {
+                self.may_hold_statements()?;
+                known.temporary.note(event.thread_id, change)?;
+                Ok(Some(Ended::Committed))
+            }
+            (Phase::Head, statement) => self.first_statement(&statement, event),
+            (Phase::Transaction | Phase::CreateTable | Phase::Xa, statement) => {
+                self.inner_statement(statement, event, known.maps.filter())
+            }
+            (Phase::XaEnded, statement) => {
+                Err(refusal(&statement, "a statement between XA END and the prepare"))
+            }
         }
     }
 
     /// The statement that follows the GTID: it opens a transaction or commits by itself.
-    fn first_statement(
+    fn first_statement(&mut self, statement: &Statement, event: &QueryEvent) -> Result<Option<Ended>, Halt> {
+        match statement {
+            Statement::Begin => self.enter(Phase::Transaction),
+            Statement::Xa(XaVerb::Start) => {
+                self.xid = Some(named_xid(event)?);
+                self.enter(Phase::Xa);
+            }
+            Statement::Xa(XaVerb::Commit) => return self.resolve(event, Verdict::Commit).map(Some),
+            Statement::Xa(XaVerb::Rollback) => return self.resolve(event, Verdict::Rollback).map(Some),
+            Statement::Commit => return Err(no_transaction("COMMIT")),
+            other => return Err(refusal(other, "a statement that begins no transaction")),
+        }
+        Ok(None)
+    }
+
+    fn resolve(&self, event: &QueryEvent, verdict: Verdict) -> Result<Ended, Halt> {
+        self.may_hold_statements()?;
+        match self.xa {
+            XaPolicy::Track(_) => Ok(Ended::Resolved(named_xid(event)?, verdict)),
+            XaPolicy::Refuse => Err(shape("a two-phase XA transaction is resolved")),
+        }
+    }
+
+    fn ddl(&self, ddl: Ddl, event: &QueryEvent, seconds: u32, known: &mut Known) -> Result<Ended, Halt> {
+        self.may_hold_statements()?;
+        if known.temporary.hides(event.thread_id, &ddl) {
+            return Ok(Ended::Committed);
+        }
+        let Some(table) = replicated(&ddl, known.maps.filter()) else { return Ok(Ended::Committed) };
+        if event.error_code != 0 {
+            let detail = format!("{} failed halfway with error {}", ddl.kind.name(), event.error_code);
+            return Err(on(Halt::new(Reason::DdlUnsupported, detail), &table));
+        }
+        Ok(Ended::SchemaChange(Box::new((ddl, facts(event, seconds)))))
+    }
+
+    /// A statement inside BEGIN or XA START.
+    fn inner_statement(
         &mut self,
         statement: Statement,
         event: &QueryEvent,
         filter: &Filter,
     ) -> Result<Option<Ended>, Halt> {
-        match statement {
-            Statement::Begin => self.enter(Phase::Transaction),
-            Statement::Xa(XaVerb::Start) => self.enter(Phase::Xa),
-            Statement::Xa(XaVerb::Commit | XaVerb::Rollback) => match self.xa {
-                XaPolicy::Refuse => return Err(shape("a two-phase XA transaction is resolved")),
-            },
-            Statement::TemporaryTable => {
-                self.may_hold_statements()?;
-                return Ok(Some(Ended::Committed));
-            }
-            Statement::Ddl(ddl) => return self.ddl(ddl, event, filter).map(Some),
-            Statement::Commit => return Err(no_transaction("COMMIT")),
-            other => return Err(refusal(&other, "a statement that begins no transaction")),
-        }
-        Ok(None)
-    }
-
-    fn ddl(&self, ddl: Ddl, event: &QueryEvent, filter: &Filter) -> Result<Ended, Halt> {
-        self.may_hold_statements()?;
-        let Some(table) = replicated(&ddl, filter) else { return Ok(Ended::Committed) };
-        if event.error_code != 0 {
-            let detail = format!("{} failed halfway with error {}", ddl.kind.name(), event.error_code);
-            return Err(on(Halt::new(Reason::DdlUnsupported, detail), &table));
-        }
-        Ok(Ended::SchemaChange(ddl))
-    }
-
-    /// A statement inside BEGIN or XA START.
-    fn inner_statement(&mut self, statement: Statement, filter: &Filter) -> Result<Option<Ended>, Halt> {
         match (self.phase, statement) {
             (_, Statement::Savepoint) => {
                 self.statement_is_over()?;
@@ -286,18 +331,19 @@ impl Group {
             (Phase::Transaction, Statement::Commit) => return self.commit().map(Some),
             (Phase::Transaction, Statement::CreateTableWithRows(ddl)) if !self.has_items => {
                 self.may_hold_statements()?;
-                if let Some(table) = replicated(&ddl, filter) {
-                    let halt =
-                        Halt::new(Reason::DdlUnsupported, "CREATE TABLE … SELECT on a replicated table");
-                    return Err(on(halt, &table));
+                if replicated(&ddl, filter).is_some() {
+                    self.created = Some(Box::new((ddl, StatementFacts::default())));
                 }
                 self.enter(Phase::CreateTable);
             }
             (Phase::Xa, Statement::Xa(XaVerb::End)) => {
+                self.same_xa(named_xid(event)?)?;
                 self.statement_is_over()?;
                 self.enter(Phase::XaEnded);
             }
-            (_, Statement::TemporaryTable) => return Err(statement_format("the DDL of a temporary table")),
+            (_, Statement::TemporaryTable(_)) => {
+                return Err(statement_format("the DDL of a temporary table"));
+            }
             (_, other) => return Err(refusal(&other, "a statement that no transaction may hold")),
         }
         Ok(None)
@@ -348,11 +394,30 @@ fn parse(raw: &RawEvent) -> Result<Event, Halt> {
     Event::parse(raw).map_err(|error| raw.malformed(&error))
 }
 
+fn named_xid(event: &QueryEvent) -> Result<XidDigest, Halt> {
+    XidDigest::of_statement(&event.statement)
+        .ok_or_else(|| shape("an XA statement does not name its transaction as the server does"))
+}
+
+/// What gives the statement its meaning besides its text.
+fn facts(event: &QueryEvent, seconds: u32) -> StatementFacts {
+    let micros = event.microseconds.unwrap_or_default();
+    let zone = event.time_zone.as_deref().and_then(|zone| str::from_utf8(zone).ok());
+    StatementFacts {
+        timestamp_micros: u64::from(seconds) * 1_000_000 + u64::from(micros),
+        time_zone: zone.map(str::to_owned),
+        system_time_zone: None,
+        sql_mode: event.sql_mode,
+        explicit_defaults_for_timestamp: event.explicit_defaults_for_timestamp,
+    }
+}
+
 fn classify(event: &QueryEvent) -> Result<Statement, Halt> {
     let context = Context {
         default_database: &event.default_db,
         sql_mode: event.sql_mode,
         client_collation: event.client_charset,
+        connection_collation: event.connection_collation,
     };
     statement::classify(&event.statement, &context).map_err(|unparsed| {
         Halt::new(
@@ -376,6 +441,11 @@ fn refused_anywhere(statement: &Statement) -> Option<Halt> {
         Statement::Dml => Some(statement_format("changes as a statement")),
         _ => None,
     }
+}
+
+/// Whether the statement names this table and no other.
+fn is_only_table(ddl: &Ddl, map: &TableMap) -> bool {
+    matches!(ddl.tables.as_slice(), [only] if only.database == map.database && only.table == map.table)
 }
 
 /// A replicated object that the statement changes: a table, or a database as `(name, "*")`.

@@ -1,6 +1,6 @@
 //! A tolerant lexer for the text of QUERY events, after the server's own (server source
 //! `sql/sql_lex.cc`, `lex_one_token`; MySQL manual, "Comments", "Schema Object Names",
-//! "String Literals"). Allocates nothing.
+//! "String Literals"). Allocates nothing but the values of string literals that are asked for.
 
 use super::charset::ClientCharset;
 
@@ -13,15 +13,15 @@ const NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unlexable;
 
-/// A token. The contents of string literals are not kept.
+/// A token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// An unquoted word: keyword, identifier or number.
     Word(&'a [u8]),
     /// What stands between identifier quotes; a doubled quote is still doubled.
     Quoted(&'a [u8], u8),
-    /// A string literal.
-    Text,
+    /// What stands between the quotes of a string literal, escapes and all.
+    Text(&'a [u8], u8),
     Symbol(u8),
 }
 
@@ -30,7 +30,7 @@ impl Token<'_> {
     pub(super) const fn is(self, keyword: &str) -> bool {
         match self {
             Self::Word(word) => word.eq_ignore_ascii_case(keyword.as_bytes()),
-            Self::Quoted(..) | Self::Text | Self::Symbol(_) => false,
+            Self::Quoted(..) | Self::Text(..) | Self::Symbol(_) => false,
         }
     }
 }
@@ -163,8 +163,62 @@ impl<'a> Lexer<'a> {
     fn string(&mut self, quote: u8) -> Result<Token<'a>, Unlexable> {
         self.skip(1);
         let length = self.closing_quote(quote, true)?;
-        self.skip(length + 1);
-        Ok(Token::Text)
+        let text = self.take(length);
+        self.skip(1);
+        Ok(Token::Text(text, quote))
+    }
+
+    /// A number without a sign, if one comes next: digits, a fraction, an exponent.
+    pub(super) fn number(&mut self) -> Result<Option<&'a [u8]>, Unlexable> {
+        self.skip_blanks_and_comments()?;
+        let digits =
+            |from: usize| self.rest.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
+        let at = |index: usize| self.rest.get(index).copied();
+        let whole = digits(0);
+        let mut length = whole;
+        if at(length) == Some(b'.') {
+            length += 1 + digits(length + 1);
+        }
+        if whole == 0 && length < 2 {
+            return Ok(None);
+        }
+        if matches!(at(length), Some(b'e' | b'E')) {
+            let sign = usize::from(matches!(at(length + 1), Some(b'+' | b'-')));
+            let exponent = digits(length + 1 + sign);
+            if exponent > 0 {
+                length += 1 + sign + exponent;
+            }
+        }
+        if at(length).is_some_and(|byte| self.is_word(byte)) {
+            return Ok(None);
+        }
+        Ok(Some(self.take(length)))
+    }
+
+    /// The bytes that a string literal stands for (MySQL manual, "String Literals"; server source
+    /// `sql/sql_lex.cc`, `get_text`).
+    pub(super) fn unescape(&self, text: &[u8], quote: u8) -> Result<Vec<u8>, Unlexable> {
+        let mut out = Vec::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((&first, tail)) = rest.split_first() {
+            let taken = match (first, tail.first()) {
+                (b'\\', Some(&next)) if !self.mode_has(NO_BACKSLASH_ESCAPES)? => {
+                    out.extend_from_slice(escaped(next).as_slice());
+                    2
+                }
+                (_, Some(&next)) if first == quote && next == quote => {
+                    out.push(quote);
+                    2
+                }
+                _ => {
+                    let length = self.charset.character_length(rest);
+                    out.extend_from_slice(rest.get(..length).ok_or(Unlexable)?);
+                    length
+                }
+            };
+            rest = rest.get(taken..).ok_or(Unlexable)?;
+        }
+        Ok(out)
     }
 
     /// Offset of the quote that closes what `rest` starts in; a doubled quote does not.
@@ -183,5 +237,19 @@ impl<'a> Lexer<'a> {
                 _ => at += self.charset.character_length(rest),
             }
         }
+    }
+}
+
+/// What a backslash and this byte stand for. Patterns' wildcards keep their backslash.
+fn escaped(byte: u8) -> Vec<u8> {
+    match byte {
+        b'0' => vec![0],
+        b'b' => vec![8],
+        b'n' => vec![b'\n'],
+        b'r' => vec![b'\r'],
+        b't' => vec![b'\t'],
+        b'Z' => vec![26],
+        b'%' | b'_' => vec![b'\\', byte],
+        other => vec![other],
     }
 }

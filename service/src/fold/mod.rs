@@ -9,8 +9,9 @@
 //! body  := QUERY(schema change or administration)                      commits by itself
 //!        | BEGIN item* (XID | QUERY COMMIT)
 //!        | BEGIN QUERY(CREATE TABLE … START TRANSACTION) item* XID     CREATE TABLE … SELECT
-//!        | XA START item* XA END XA_PREPARE(one phase)
-//!        | TRANSACTION_PAYLOAD{ one of the two row shapes }
+//!        | XA START item* XA END XA_PREPARE                            one phase: a commit
+//!        | XA COMMIT | XA ROLLBACK                                      of what was prepared
+//!        | TRANSACTION_PAYLOAD{ one of the row shapes }
 //! item  := [ROWS_QUERY] TABLE_MAP+ ROWS* | SAVEPOINT | VIEW_CHANGE
 //! ```
 //!
@@ -23,17 +24,22 @@ mod group;
 mod lexer;
 mod maps;
 pub mod statement;
+mod temporary;
 pub mod unit;
+pub mod xa;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::binlog::event::{Event, EventHeader, GtidEvent, RawEvent, event_type, type_name};
 use crate::fold::group::{Ended, Group};
 use crate::fold::maps::MapCache;
-use crate::fold::unit::{Fingerprint, SchemaChange, Transaction, Unit};
+use crate::fold::temporary::TemporaryTables;
+use crate::fold::unit::{Fingerprint, Prepared, SchemaChange, Transaction, Unit};
+use crate::fold::xa::{Pool, PoolBounds, XidDigest};
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Halt, Reason};
 use crate::schema::filter::Filter;
@@ -55,6 +61,9 @@ pub enum XaPolicy {
     /// arrive belong to a prepare before the start of the stream, of which nothing is known here,
     /// and halt as well.
     Refuse,
+    /// A prepared transaction waits in a pool of this size, its GTID held out of the processed set,
+    /// and has its effect when it is committed.
+    Track(PoolBounds),
 }
 
 /// The group that was applied last, held out of the dump request so that the source sends it again.
@@ -83,8 +92,16 @@ pub struct Fold {
     policy: FoldPolicy,
     position: GtidSet,
     overlap: Option<Overlap>,
-    maps: MapCache,
+    known: Known,
+    pool: Pool,
     state: State,
+}
+
+/// What outlives a group.
+#[derive(Debug)]
+struct Known {
+    maps: MapCache,
+    temporary: TemporaryTables,
 }
 
 #[derive(Debug)]
@@ -115,7 +132,17 @@ impl Fold {
     #[must_use]
     pub fn new(start: GtidSet, overlap: Option<Overlap>, policy: FoldPolicy) -> Self {
         let maps = MapCache::new(Arc::clone(&policy.filter));
-        Self { policy, position: start, overlap, maps, state: State::Idle }
+        let known = Known { maps, temporary: TemporaryTables::default() };
+        let pool = Pool::new(policy.xa.bounds(), BTreeSet::new());
+        Self { policy, position: start, overlap, known, pool, state: State::Idle }
+    }
+
+    /// Tells of XA transactions that were prepared before the stream begins, or may have been: they
+    /// may be resolved without having been prepared in it. A prepare in the stream takes precedence.
+    #[must_use]
+    pub fn with_startup_xids(mut self, xids: BTreeSet<XidDigest>) -> Self {
+        self.pool = Pool::new(self.policy.xa.bounds(), xids);
+        self
     }
 
     /// What has been folded. Not what is persisted: only the sink knows that.
@@ -168,7 +195,7 @@ impl Fold {
                 })
             }
             State::Open(mut group) => {
-                let ended = group.event(raw, &mut self.maps).map_err(|halt| halt.at_gtid(group.gtid()))?;
+                let ended = group.event(raw, &mut self.known).map_err(|halt| halt.at_gtid(group.gtid()))?;
                 match ended {
                     None => Ok((State::Open(group), Step::Continue)),
                     Some(ended) => Ok((State::Idle, Step::Unit(self.release(*group, ended)?))),
@@ -181,8 +208,13 @@ impl Fold {
     fn between_groups(&mut self, raw: &RawEvent) -> Result<(State, Step), Halt> {
         let state = match Event::parse(raw).map_err(|error| raw.malformed(&error))? {
             Event::Gtid(head) => self.open(head, &raw.header)?,
-            Event::FormatDescription(_)
-            | Event::Rotate(_)
+            Event::FormatDescription(description) => {
+                if description.created != 0 {
+                    self.known.temporary.forget();
+                }
+                State::Idle
+            }
+            Event::Rotate(_)
             | Event::PreviousGtids(_)
             | Event::Stop
             | Event::Heartbeat
@@ -212,16 +244,49 @@ impl Fold {
         let (head, buffer) = group.finish()?;
         let fingerprint = fingerprint(&head);
         let gtid = head.gtid;
-        self.position.insert(&gtid);
+        let (changes, bytes) = buffer.into_parts();
         Ok(match ended {
-            Ended::Committed => {
-                let (changes, bytes) = buffer.into_parts();
-                Unit::Transaction(Transaction { gtid, fingerprint, changes, bytes })
+            Ended::Prepared(xid) => {
+                self.pool.prepare(xid, &gtid, changes, bytes).map_err(|halt| halt.at_gtid(&gtid))?;
+                // Not processed: nothing has happened yet.
+                Unit::Prepared(Prepared { gtid, fingerprint })
             }
-            Ended::SchemaChange(statement) => {
-                Unit::SchemaChange(SchemaChange { gtid, fingerprint, statement })
+            Ended::Committed => {
+                self.position.insert(&gtid);
+                Unit::Transaction(Transaction { gtid, fingerprint, changes, bytes, resolves: None })
+            }
+            Ended::Resolved(xid, verdict) => {
+                let resolved = self.pool.resolve(xid, verdict).map_err(|halt| halt.at_gtid(&gtid))?;
+                let (changes, bytes, resolution) = resolved;
+                self.position.insert(&gtid);
+                if let Some(prepare) = &resolution.prepare {
+                    self.position.insert(prepare);
+                }
+                Unit::Transaction(Transaction {
+                    gtid,
+                    fingerprint,
+                    changes,
+                    bytes,
+                    resolves: Some(resolution),
+                })
+            }
+            Ended::SchemaChange(change) => {
+                let (statement, facts) = *change;
+                let facts = Box::new(facts);
+                self.position.insert(&gtid);
+                Unit::SchemaChange(SchemaChange { gtid, fingerprint, statement, facts })
             }
         })
+    }
+}
+
+impl XaPolicy {
+    /// Where prepares are refused none ever waits.
+    const fn bounds(self) -> PoolBounds {
+        match self {
+            Self::Refuse => PoolBounds { transactions: 0, bytes: 0 },
+            Self::Track(bounds) => bounds,
+        }
     }
 }
 

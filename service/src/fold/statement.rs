@@ -4,10 +4,19 @@
 //! whose rows or definition the statement changes. What it cannot read it refuses. No text of a
 //! statement leaves this module.
 
+use self::parser::{Parsed, Parser};
 use super::charset::ClientCharset;
 use super::lexer::{Lexer, Token, Unlexable};
 use crate::schema::TableName;
+use crate::schema::ddl::{AlterOperation, Content, CreateTable, IndexKind};
 
+mod alter;
+mod column;
+mod data_type;
+mod index;
+mod literal;
+mod options;
+mod parser;
 #[cfg(test)]
 mod tests;
 
@@ -24,9 +33,16 @@ pub enum Statement {
     Dml,
     /// CREATE TABLE … START TRANSACTION: the head of a CREATE TABLE … SELECT, whose rows follow.
     CreateTableWithRows(Ddl),
-    /// CREATE, ALTER, DROP, TRUNCATE of a temporary table: no base table is concerned.
-    TemporaryTable,
+    /// CREATE or DROP of temporary tables: no base table is concerned.
+    TemporaryTable(Temporary),
     Ddl(Ddl),
+}
+
+/// What a session does to its own temporary tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Temporary {
+    Create(TableName),
+    Drop(Vec<TableName>),
 }
 
 /// The XA statements that are logged as text; PREPARE has an event type of its own.
@@ -46,14 +62,21 @@ pub struct Ddl {
     pub tables: Vec<TableName>,
     /// Databases named as objects (CREATE/ALTER/DROP DATABASE).
     pub databases: Vec<String>,
+    /// What the statement says beyond that.
+    pub content: Content,
 }
 
 impl Ddl {
-    /// Bytes that the names take.
+    /// Bytes that the statement takes beside the literals of its text.
     pub(super) fn bytes(&self) -> usize {
         let tables = self.tables.iter().map(|name| name.database.len() + name.table.len());
-        tables.chain(self.databases.iter().map(String::len)).sum::<usize>()
-            + self.tables.len() * size_of::<TableName>()
+        let names = tables.chain(self.databases.iter().map(String::len)).sum::<usize>();
+        let operations = match &self.content {
+            Content::Alter(operations) => operations.len(),
+            Content::Rename(renames) => renames.len(),
+            _ => 0,
+        };
+        names + self.tables.len() * size_of::<TableName>() + operations * size_of::<AlterOperation>()
     }
 
     const fn administrative() -> Self {
@@ -61,7 +84,7 @@ impl Ddl {
     }
 
     const fn on_tables(kind: DdlKind, tables: Vec<TableName>) -> Self {
-        Self { kind, tables, databases: Vec::new() }
+        Self { kind, tables, databases: Vec::new(), content: Content::Names }
     }
 }
 
@@ -111,6 +134,8 @@ pub struct Context<'a> {
     pub sql_mode: Option<u64>,
     /// Collation id of `character_set_client`.
     pub client_collation: Option<u16>,
+    /// Collation id of `collation_connection`.
+    pub connection_collation: Option<u16>,
 }
 
 /// A statement that could not be read. `verb` is a keyword of ours, never text of the statement.
@@ -130,7 +155,13 @@ pub fn classify(text: &[u8], context: &Context<'_>) -> Result<Statement, Unparse
     let charset = context.client_collation.map_or(ClientCharset::Unknown, ClientCharset::of_collation);
     let unparsed = |verb| move |Unlexable| Unparsed { verb };
     let lexer = Lexer::new(text, context.sql_mode, charset).map_err(unparsed("unreadable"))?;
-    let mut parser = Parser { lexer, charset, default_database: context.default_database };
+    let mut parser = Parser {
+        lexer,
+        charset,
+        connection_collation: context.connection_collation,
+        sql_mode: context.sql_mode,
+        default_database: context.default_database,
+    };
     let first = parser.next().map_err(unparsed("unreadable"))?;
     let verb = first.map_or("empty", verb_name);
     parser.statement(first).map_err(unparsed(verb))
@@ -174,57 +205,7 @@ fn verb_name(token: Token<'_>) -> &'static str {
     VERBS.iter().find(|verb| token.is(verb)).copied().unwrap_or("unknown")
 }
 
-type Parsed<T> = Result<T, Unlexable>;
-
-struct Parser<'a> {
-    lexer: Lexer<'a>,
-    charset: ClientCharset,
-    default_database: &'a [u8],
-}
-
 impl<'a> Parser<'a> {
-    fn next(&mut self) -> Parsed<Option<Token<'a>>> {
-        self.lexer.next()
-    }
-
-    /// The next token, which must be there.
-    fn some(&mut self) -> Parsed<Token<'a>> {
-        self.next()?.ok_or(Unlexable)
-    }
-
-    fn peek(&self) -> Parsed<Option<Token<'a>>> {
-        self.lexer.clone().next()
-    }
-
-    /// Consumes the next token if it is this keyword.
-    fn accept(&mut self, keyword: &str) -> Parsed<bool> {
-        let mut ahead = self.lexer.clone();
-        let found = ahead.next()?.is_some_and(|token| token.is(keyword));
-        if found {
-            self.lexer = ahead;
-        }
-        Ok(found)
-    }
-
-    fn accept_symbol(&mut self, symbol: u8) -> Parsed<bool> {
-        let mut ahead = self.lexer.clone();
-        let found = ahead.next()? == Some(Token::Symbol(symbol));
-        if found {
-            self.lexer = ahead;
-        }
-        Ok(found)
-    }
-
-    fn expect(&mut self, keyword: &str) -> Parsed<()> {
-        if self.accept(keyword)? { Ok(()) } else { Err(Unlexable) }
-    }
-
-    /// Nothing follows but a separator.
-    fn end(&mut self) -> Parsed<()> {
-        while self.accept_symbol(b';')? {}
-        if self.next()?.is_none() { Ok(()) } else { Err(Unlexable) }
-    }
-
     fn statement(&mut self, first: Option<Token<'a>>) -> Parsed<Statement> {
         let first = first.ok_or(Unlexable)?;
         let Token::Word(_) = first else {
@@ -289,20 +270,26 @@ impl<'a> Parser<'a> {
     }
 
     fn create(&mut self) -> Parsed<Statement> {
-        let mut temporary = false;
+        let (mut temporary, mut index) = (false, IndexKind::Plain);
         loop {
             let word = self.some()?;
             if word.is("TABLE") {
                 return self.create_table(temporary);
             } else if word.is("INDEX") {
-                return self.index(DdlKind::CreateIndex);
+                return self.create_index(index);
             } else if word.is("DATABASE") || word.is("SCHEMA") {
-                return self.database(DdlKind::CreateDatabase);
+                return self.create_database();
             } else if is_other_object(word) {
                 return Ok(Statement::Ddl(Ddl::administrative()));
             } else if word.is("TEMPORARY") {
                 temporary = true;
             } else {
+                index = match word {
+                    word if word.is("UNIQUE") => IndexKind::Unique,
+                    word if word.is("FULLTEXT") => IndexKind::Fulltext,
+                    word if word.is("SPATIAL") => IndexKind::Spatial,
+                    _ => index,
+                };
                 self.modifier(word)?;
             }
         }
@@ -344,11 +331,14 @@ impl<'a> Parser<'a> {
 
     /// A query in it makes it DML: its rows, and what its functions write, are not logged.
     fn create_table(&mut self, temporary: bool) -> Parsed<Statement> {
-        if self.accept("IF")? {
+        let if_not_exists = self.accept("IF")?;
+        if if_not_exists {
             self.expect("NOT")?;
             self.expect("EXISTS")?;
         }
-        let ddl = Ddl::on_tables(DdlKind::CreateTable, vec![self.table()?]);
+        let created = self.table()?;
+        let mut ddl = Ddl::on_tables(DdlKind::CreateTable, vec![created.clone()]);
+        let like = self.like()?;
         let (mut previous, mut starts_transaction) = (None, false);
         while let Some(token) = self.next()? {
             // SELECT and TABLE are reserved words: unquoted they are no names, here they are queries.
@@ -365,30 +355,49 @@ impl<'a> Parser<'a> {
             starts_transaction |= token.is("TRANSACTION") && after("START");
             previous = Some(token);
         }
+        let with_rows = starts_transaction;
+        ddl.content = Content::CreateTable(CreateTable { if_not_exists, like, with_rows });
         Ok(match (temporary, starts_transaction) {
-            (true, _) => Statement::TemporaryTable,
+            (true, _) => Statement::TemporaryTable(Temporary::Create(created)),
             (false, true) => Statement::CreateTableWithRows(ddl),
             (false, false) => Statement::Ddl(ddl),
         })
     }
 
-    /// `name [USING type] ON table …`, after INDEX.
-    fn index(&mut self, kind: DdlKind) -> Parsed<Statement> {
-        self.identifier()?;
-        if self.accept("USING")? || self.accept("TYPE")? {
-            self.some()?;
+    /// `LIKE table` or `(LIKE table)`, if it follows the name.
+    fn like(&mut self) -> Parsed<Option<TableName>> {
+        let start = self.lexer.clone();
+        let parenthesized = self.accept_symbol(b'(')?;
+        if !self.accept("LIKE")? {
+            self.lexer = start;
+            return Ok(None);
         }
-        self.expect("ON")?;
-        Ok(Statement::Ddl(Ddl::on_tables(kind, vec![self.table()?])))
+        let source = self.table()?;
+        if parenthesized {
+            self.expect_symbol(b')')?;
+        }
+        Ok(Some(source))
     }
 
-    fn database(&mut self, kind: DdlKind) -> Parsed<Statement> {
-        if self.accept("IF")? {
-            self.accept("NOT")?;
+    fn create_database(&mut self) -> Parsed<Statement> {
+        let if_not_exists = self.accept("IF")?;
+        if if_not_exists {
+            self.expect("NOT")?;
             self.expect("EXISTS")?;
         }
         let name = self.identifier()?;
-        Ok(Statement::Ddl(Ddl { kind, tables: Vec::new(), databases: vec![name] }))
+        let content = Content::CreateDatabase { if_not_exists, charset: self.database_charset()? };
+        Ok(on_database(DdlKind::CreateDatabase, name, content))
+    }
+
+    fn drop_database(&mut self) -> Parsed<Statement> {
+        let if_exists = self.accept("IF")?;
+        if if_exists {
+            self.expect("EXISTS")?;
+        }
+        let name = self.identifier()?;
+        self.end()?;
+        Ok(on_database(DdlKind::DropDatabase, name, Content::DropDatabase { if_exists }))
     }
 
     fn alter(&mut self) -> Parsed<Statement> {
@@ -413,51 +422,8 @@ impl<'a> Parser<'a> {
                 .any(|option| token.is(option))
         });
         let database = if named { self.identifier()? } else { self.default_database()? };
-        let kind = DdlKind::AlterDatabase;
-        Ok(Statement::Ddl(Ddl { kind, tables: Vec::new(), databases: vec![database] }))
-    }
-
-    /// The table, and outside of parentheses what RENAME and EXCHANGE PARTITION name besides.
-    fn alter_table(&mut self) -> Parsed<Statement> {
-        let mut tables = vec![self.table()?];
-        let mut depth = 0usize;
-        let mut starts_action = true;
-        while let Some(token) = self.next()? {
-            match token {
-                Token::Symbol(b'(') => depth += 1,
-                Token::Symbol(b')') => depth = depth.checked_sub(1).ok_or(Unlexable)?,
-                Token::Symbol(b';') => {
-                    self.end()?;
-                    break;
-                }
-                _ if depth > 0 => {}
-                // A reserved word; EXCHANGE is none and may be the name of a column.
-                _ if token.is("RENAME") => tables.extend(self.new_name()?),
-                _ if starts_action && token.is("EXCHANGE") && self.accept("PARTITION")? => {
-                    self.identifier()?;
-                    self.expect("WITH")?;
-                    self.expect("TABLE")?;
-                    tables.push(self.table()?);
-                }
-                _ => {}
-            }
-            starts_action = depth == 0 && token == Token::Symbol(b',');
-        }
-        if depth > 0 {
-            return Err(Unlexable);
-        }
-        Ok(Statement::Ddl(Ddl::on_tables(DdlKind::AlterTable, tables)))
-    }
-
-    /// After RENAME in ALTER TABLE: the table's new name, unless a part of it is renamed.
-    fn new_name(&mut self) -> Parsed<Option<TableName>> {
-        if self.accept("COLUMN")? || self.accept("INDEX")? || self.accept("KEY")? {
-            return Ok(None);
-        }
-        if !self.accept("TO")? && !self.accept("AS")? {
-            self.accept_symbol(b'=')?;
-        }
-        self.table().map(Some)
+        let content = Content::AlterDatabase { charset: self.database_charset()? };
+        Ok(on_database(DdlKind::AlterDatabase, database, content))
     }
 
     fn drop(&mut self) -> Parsed<Statement> {
@@ -465,11 +431,11 @@ impl<'a> Parser<'a> {
         loop {
             let word = self.some()?;
             if word.is("TABLE") || word.is("TABLES") {
-                return if temporary { Ok(Statement::TemporaryTable) } else { self.drop_table() };
+                return self.drop_table(temporary);
             } else if word.is("INDEX") {
-                return self.index(DdlKind::DropIndex);
+                return self.drop_index();
             } else if word.is("DATABASE") || word.is("SCHEMA") {
-                return self.database(DdlKind::DropDatabase);
+                return self.drop_database();
             } else if is_other_object(word) {
                 return Ok(Statement::Ddl(Ddl::administrative()));
             } else if word.is("TEMPORARY") {
@@ -480,8 +446,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn drop_table(&mut self) -> Parsed<Statement> {
-        if self.accept("IF")? {
+    fn drop_table(&mut self, temporary: bool) -> Parsed<Statement> {
+        let if_exists = self.accept("IF")?;
+        if if_exists {
             self.expect("EXISTS")?;
         }
         let mut tables = vec![self.table()?];
@@ -492,7 +459,11 @@ impl<'a> Parser<'a> {
             self.accept("CASCADE")?;
         }
         self.end()?;
-        Ok(Statement::Ddl(Ddl::on_tables(DdlKind::DropTable, tables)))
+        if temporary {
+            return Ok(Statement::TemporaryTable(Temporary::Drop(tables)));
+        }
+        let content = Content::DropTable { if_exists };
+        Ok(Statement::Ddl(Ddl { content, ..Ddl::on_tables(DdlKind::DropTable, tables) }))
     }
 
     fn rename(&mut self) -> Parsed<Statement> {
@@ -502,17 +473,19 @@ impl<'a> Parser<'a> {
         if !self.accept("TABLE")? {
             self.expect("TABLES")?;
         }
-        let mut tables = Vec::new();
+        let mut renames = Vec::new();
         loop {
-            tables.push(self.table()?);
+            let from = self.table()?;
             self.expect("TO")?;
-            tables.push(self.table()?);
+            renames.push((from, self.table()?));
             if !self.accept_symbol(b',')? {
                 break;
             }
         }
         self.end()?;
-        Ok(Statement::Ddl(Ddl::on_tables(DdlKind::RenameTable, tables)))
+        let tables = renames.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
+        let content = Content::Rename(renames);
+        Ok(Statement::Ddl(Ddl { content, ..Ddl::on_tables(DdlKind::RenameTable, tables) }))
     }
 
     fn truncate(&mut self) -> Parsed<Statement> {
@@ -522,36 +495,10 @@ impl<'a> Parser<'a> {
         self.end()?;
         Ok(Statement::Ddl(Ddl::on_tables(DdlKind::TruncateTable, vec![table])))
     }
+}
 
-    /// `[database .] table`.
-    fn table(&mut self) -> Parsed<TableName> {
-        let name = self.identifier()?;
-        if self.accept_symbol(b'.')? {
-            Ok(TableName { database: name, table: self.identifier()? })
-        } else {
-            Ok(TableName { database: self.default_database()?, table: name })
-        }
-    }
-
-    fn identifier(&mut self) -> Parsed<String> {
-        let (name, quote) = match self.some()? {
-            Token::Word(word) => (word, None),
-            Token::Quoted(name, quote) => (name, Some(char::from(quote))),
-            Token::Text | Token::Symbol(_) => return Err(Unlexable),
-        };
-        let name = self.charset.decode(name).ok_or(Unlexable)?;
-        Ok(match quote {
-            Some(quote) => name.replace(&format!("{quote}{quote}"), &quote.to_string()),
-            None => name.into_owned(),
-        })
-    }
-
-    fn default_database(&self) -> Parsed<String> {
-        match str::from_utf8(self.default_database) {
-            Ok(database) if !database.is_empty() => Ok(database.to_owned()),
-            _ => Err(Unlexable),
-        }
-    }
+fn on_database(kind: DdlKind, name: String, content: Content) -> Statement {
+    Statement::Ddl(Ddl { kind, tables: Vec::new(), databases: vec![name], content })
 }
 
 /// Kinds of objects whose creation, change or end leaves every base table's rows and columns alone.

@@ -1,5 +1,6 @@
 mod builder;
 mod properties;
+mod xa;
 
 use bytes::Bytes;
 
@@ -35,7 +36,7 @@ fn commits(flags: u8, parts: &[Part]) -> Unit {
 fn transaction(flags: u8, parts: &[Part]) -> Transaction {
     match commits(flags, parts) {
         Unit::Transaction(transaction) => transaction,
-        Unit::SchemaChange(change) => panic!("{change:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -540,10 +541,15 @@ fn savepoints_and_view_changes_change_nothing() {
 // CREATE TABLE … SELECT.
 
 #[test]
-fn create_table_select_is_refused_where_it_matters() {
-    let create = "CREATE TABLE `t` (\n  `id` int\n) START TRANSACTION";
-    let halt = refuses(STATEMENTS, &[begin(), query(create), xid()], Reason::DdlUnsupported);
-    assert_eq!(halt.table.as_deref(), Some("app.t"));
+fn create_table_select_is_a_schema_change_of_its_table_alone() {
+    let create = query("CREATE TABLE `t` (\n  `id` int\n) START TRANSACTION");
+    let with_rows = [begin(), create.clone(), table_map(1, "t"), write_rows(1, STMT_END, 1), xid()];
+    for parts in [&with_rows[..], &[begin(), create.clone(), xid()]] {
+        let Unit::SchemaChange(change) = commits(STATEMENTS, parts) else { panic!("no schema change") };
+        assert_eq!(change.statement.kind, DdlKind::CreateTable);
+    }
+    let elsewhere = [begin(), create, table_map(1, "u"), write_rows(1, STMT_END, 1), xid()];
+    refuses(STATEMENTS, &elsewhere, Reason::UnsupportedTransactionShape);
     let other = query("CREATE TABLE `skipped` (\n  `id` int\n) START TRANSACTION");
     let rows = [table_map(1, "skipped"), write_rows(1, STMT_END, 1)];
     let parts = [&[begin(), other.clone()][..], &rows, &[xid()]].concat();
@@ -554,6 +560,56 @@ fn create_table_select_is_refused_where_it_matters() {
     refuses(STATEMENTS, &[begin(), other.clone(), query("COMMIT")], shape);
     refuses(STATEMENTS, &[&[begin()][..], &rows, &[other.clone(), xid()]].concat(), shape);
     refuses(STATEMENTS, &[begin(), other.clone(), other, xid()], shape);
+}
+
+// Temporary tables.
+
+/// The kinds of schema changes that come out of statements, each a group of its own.
+fn changes_of(statements: &[Part]) -> Vec<Option<DdlKind>> {
+    let groups =
+        statements.iter().zip(1..).flat_map(|(part, gno)| group(gno, STATEMENTS, std::slice::from_ref(part)));
+    let (units, _, halt) = run(groups);
+    assert_eq!(halt, None);
+    let kind = |unit: &Unit| match unit {
+        Unit::SchemaChange(change) => Some(change.statement.kind),
+        _ => None,
+    };
+    units.iter().map(kind).collect()
+}
+
+#[test]
+fn what_a_session_does_to_its_temporary_table_is_no_schema_change() {
+    let alter = Some(DdlKind::AlterTable);
+    let mine = |text| query_of(1, text);
+    assert_eq!(
+        changes_of(&[
+            mine("create temporary table t (id int)"),
+            mine("alter table t add x int"),
+            query_of(2, "alter table t add x int"),
+            mine("alter table other.t add x int"),
+            mine("truncate t"),
+            mine("create index i on t (x)"),
+            mine("alter table t rename u"),
+            mine("alter table t add x int"),
+            mine("alter table u add x int"),
+            mine("drop table t"),
+            mine("drop temporary table if exists u"),
+            mine("alter table u add x int"),
+        ]),
+        [None, None, alter, None, None, None, None, alter, None, Some(DdlKind::DropTable), None, alter]
+    );
+}
+
+#[test]
+fn a_restart_of_the_server_ends_temporary_tables() {
+    let create = || group(1, STATEMENTS, &[query_of(1, "create temporary table t (id int)")]);
+    let alter = || group(2, STATEMENTS, &[query_of(1, "alter table t add x int")]);
+    for (created, expected) in [(0, true), (1_700_000_000, false)] {
+        let description = format_description_of(created).raw();
+        let (units, _, halt) = run([create(), vec![description], alter()].concat());
+        assert_eq!(halt, None);
+        assert_eq!(matches!(units[1], Unit::Transaction(_)), expected);
+    }
 }
 
 // XA.

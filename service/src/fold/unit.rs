@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::xa::XidDigest;
 use crate::binlog::table_map::TableMap;
 use crate::gtid::Gtid;
+use crate::schema::alter::StatementFacts;
 
 /// A committed unit of the source.
 #[derive(Debug)]
 pub enum Unit {
     Transaction(Transaction),
+    Prepared(Prepared),
     SchemaChange(SchemaChange),
 }
 
@@ -20,6 +23,7 @@ impl Unit {
     pub const fn gtid(&self) -> &Gtid {
         match self {
             Self::Transaction(transaction) => &transaction.gtid,
+            Self::Prepared(prepared) => &prepared.gtid,
             Self::SchemaChange(change) => &change.gtid,
         }
     }
@@ -28,6 +32,7 @@ impl Unit {
     pub const fn fingerprint(&self) -> &Fingerprint {
         match self {
             Self::Transaction(transaction) => &transaction.fingerprint,
+            Self::Prepared(prepared) => &prepared.fingerprint,
             Self::SchemaChange(change) => &change.fingerprint,
         }
     }
@@ -37,6 +42,7 @@ impl Unit {
     pub const fn is_empty(&self) -> bool {
         match self {
             Self::Transaction(transaction) => transaction.changes.is_empty(),
+            Self::Prepared(_) => true,
             Self::SchemaChange(_) => false,
         }
     }
@@ -46,7 +52,12 @@ impl Unit {
     pub fn bytes(&self) -> usize {
         match self {
             Self::Transaction(transaction) => transaction.bytes,
-            Self::SchemaChange(change) => change.statement.bytes(),
+            Self::Prepared(_) => 0,
+            // Literals and names are no longer than the text.
+            Self::SchemaChange(change) => {
+                let text = usize::try_from(change.fingerprint.transaction_length).unwrap_or(usize::MAX);
+                change.statement.bytes().saturating_add(text)
+            }
         }
     }
 }
@@ -70,6 +81,24 @@ pub struct Transaction {
     pub changes: Vec<RowsChange>,
     /// Bytes held by `changes`, for the channel's bound.
     pub bytes: usize,
+    /// For XA COMMIT and XA ROLLBACK.
+    pub resolves: Option<Resolution>,
+}
+
+/// What the resolution of a prepared XA transaction makes true beside its own GTID.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolution {
+    /// The GTID of the prepare, processed from now on; `None` for one from before the stream.
+    pub prepare: Option<Gtid>,
+    /// It was among those known from before the stream: no longer.
+    pub startup: Option<XidDigest>,
+}
+
+/// An XA transaction that has been prepared. Its GTID is held out of the processed set.
+#[derive(Debug)]
+pub struct Prepared {
+    pub gtid: Gtid,
+    pub fingerprint: Fingerprint,
 }
 
 /// What a rows event does.
@@ -109,4 +138,5 @@ pub struct SchemaChange {
     pub gtid: Gtid,
     pub fingerprint: Fingerprint,
     pub statement: super::statement::Ddl,
+    pub facts: Box<StatementFacts>,
 }

@@ -46,6 +46,12 @@ impl GtidSet {
             .all(|(uuid, tag, theirs)| self.get(uuid, tag).is_some_and(|ours| ours.includes(theirs)))
     }
 
+    /// Whether every GTID of `other` is in `self` or in `more`.
+    #[must_use]
+    pub fn includes_with(&self, more: &Self, other: &Self) -> bool {
+        self.includes(other) || (!more.is_empty() && more.includes(&other.subtract(self)))
+    }
+
     /// Adds one GTID; adding one that is there changes nothing.
     pub fn insert(&mut self, gtid: &Gtid) {
         let gno = gtid.gno();

@@ -1,21 +1,29 @@
 //! One attempt: take over, check, copy what is not copied, stream.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use mysql_async::Conn;
 
+use super::stream::End;
 use super::{Context, continuity, stream};
-use crate::fold::{Fold, FoldPolicy, XaPolicy};
+use crate::fold::xa::XidDigest;
+use crate::fold::{Fold, FoldPolicy};
 use crate::halt::{Failure, Halt, Reason};
 use crate::preflight::Finding;
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
 use crate::sink::apply::Applier;
-use crate::sink::table_state::TableState;
+use crate::sink::conversions::Conversion;
+use crate::sink::objects::{self, Attempt};
+use crate::sink::table_state::{Ownership, TableState};
 use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
 use crate::snapshot;
+use crate::source::capture::Waiting;
 use crate::source::dump::Dump;
-use crate::source::{self, reader};
-use crate::status::{State, StatusHandle};
+use crate::source::{self, reader, xa};
+use crate::status::{ConversionReport, State, StatusHandle};
 
 /// What a cycle achieved, for the retry budgets.
 #[derive(Debug, Default)]
@@ -26,14 +34,14 @@ pub(super) struct Progress {
     pub(super) committed: bool,
 }
 
-/// Runs until the stop is requested (`Ok`) or something fails.
-pub(super) async fn run(context: &Context, progress: &mut Progress) -> Result<(), Failure> {
+/// Runs until the stop is requested, tables have to be copied, or something fails.
+pub(super) async fn run(context: &Context, progress: &mut Progress) -> Result<End, Failure> {
     let opening = open(context, progress);
     let stopped = context.shutdown.requested();
     let opened = tokio::select! {
         biased;
         opened = opening => opened?,
-        () = stopped => return Ok(()),
+        () = stopped => return Ok(End::Stopped),
     };
     stream::run(context, opened, progress).await
 }
@@ -45,35 +53,60 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let client = sink::connect::connect(&config.target).await?;
     let mut writer = context.take_over(client).await?;
     let mut conn = source::connect::connect(&config.source).await?;
-    preflight(context, &mut conn).await?;
+    preflight(context, &mut conn, &writer).await?;
     progress.established = true;
     let identity = source::connect::identity(&mut conn).await?;
     detach_excluded(context, &mut writer).await?;
     publish_tables(&context.status, &writer.load_tables().await?);
-    copy(context, &mut writer, progress).await?;
+    context.status.conversions(writer.load_conversions().await?.iter().map(ConversionReport::from));
+    copy(context, &mut writer, &mut conn, progress).await?;
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
     let states = writer.load_tables().await?;
+    objects::build(&mut writer, &states.iter().collect::<Vec<_>>(), Attempt::All).await?;
+    publish_objects(&context.status, &writer).await?;
     catalog::verify(writer.client(), &states).await?;
     publish_tables(&context.status, &states);
     let dump = Dump::open(&config.source, &resume.replica_uuid, &resume.dump_set).await?;
+    let (models, _) = reader::describe(&mut conn, &context.filter, &config.types).await?;
     let caught_up_at = reader::gtid_executed(&mut conn).await?;
     let policy = FoldPolicy {
         filter: context.filter.clone(),
-        xa: XaPolicy::Refuse,
+        xa: config.fold.xa,
         max_buffer_bytes: config.fold.max_buffer_bytes,
     };
-    let fold = Fold::new(resume.processed, resume.overlap, policy);
-    let applier = Applier::new(writer, states, context.filter.clone())?;
+    let startup = startup_xids(&mut conn, &mut writer).await?;
+    let fold = Fold::new(resume.processed, resume.overlap, policy).with_startup_xids(startup);
+    let (ddl, types, policies) = (config.ddl.clone(), config.types.clone(), Arc::clone(&config.policies));
+    let mut applier = Applier::new(writer, states, context.filter.clone(), ddl, types, policies)?;
+    applier.present(models, &caught_up_at);
+    if applier.take_over_definitions().await? {
+        applier.build_objects().await?;
+        publish_objects(&context.status, applier.writer_mut()).await?;
+    }
     Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
 }
 
+/// XA transactions that may be resolved without having been prepared in the stream: those that
+/// were prepared at a capture, and those that are now. One that is now and whose prepare the
+/// stream does hold is among them too; that prepare takes its place.
+async fn startup_xids(conn: &mut Conn, writer: &mut Writer) -> Result<BTreeSet<XidDigest>, Failure> {
+    if let Some(prepared) = xa::prepared(conn).await? {
+        writer.add_startup_xids(&prepared).await?;
+    }
+    writer.startup_xids().await
+}
+
 /// Settings can change between cycles, so they are looked at in each.
-async fn preflight(context: &Context, conn: &mut Conn) -> Result<(), Failure> {
+async fn preflight(context: &Context, conn: &mut Conn, writer: &Writer) -> Result<(), Failure> {
     let config = &context.config;
-    let findings = source::preflight::check(conn, &config.source, &context.filter).await?;
+    let (settings, types) = (&config.source, &config.types);
+    let findings = source::preflight::check(conn, settings, &context.filter, types, config.fold.xa).await?;
     refuse(Reason::SourcePreflight, &findings)?;
-    let findings = sink::preflight::check(&config.target, &config.name, &[]).await?;
+    if config.policies.names_columns() {
+        config.policies.check(&reader::tables(conn, &context.filter, types).await?)?;
+    }
+    let findings = sink::preflight::check_session(writer.client(), &config.name, &[]).await?;
     refuse(Reason::TargetPreflight, &findings)?;
     Ok(())
 }
@@ -97,6 +130,8 @@ async fn detach_excluded(context: &Context, writer: &mut Writer) -> Result<(), F
     for table in &mut leaving {
         tracing::info!(table = format!("{}.{}", table.name().database, table.name().table), "detached");
         table.phase = TablePhase::Detached;
+        // The operator may do with it what they like, so a way back must not take its rows.
+        table.ownership = Ownership::Unclaimed;
     }
     if leaving.is_empty() { Ok(()) } else { writer.save_tables(&leaving).await }
 }
@@ -105,16 +140,32 @@ async fn detach_excluded(context: &Context, writer: &mut Writer) -> Result<(), F
 async fn mark_converged(writer: &mut Writer) -> Result<(), Failure> {
     let Some(position) = writer.checkpoint().position.clone() else { return Ok(()) };
     let mut tables = writer.load_tables().await?;
-    tables.retain(|table| table.has_converged(&position.processed));
+    tables.retain(|table| table.has_converged(&position));
     for table in &mut tables {
         table.phase = TablePhase::Streaming;
     }
     if tables.is_empty() { Ok(()) } else { writer.save_tables(&tables).await }
 }
 
-async fn copy(context: &Context, writer: &mut Writer, progress: &mut Progress) -> Result<(), Failure> {
+async fn copy(
+    context: &Context,
+    writer: &mut Writer,
+    conn: &mut Conn,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    if let Some(position) = &writer.checkpoint().position {
+        // What was just applied may not be finished there, and a copy must not be older than it.
+        // What the source lacks for good is named by the checks that follow.
+        continuity::wait_executed(conn, &position.processed).await?;
+    }
     snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
     progress.committed = true;
+    Ok(())
+}
+
+/// What the target lacks of the source's indexes and constraints.
+pub(super) async fn publish_objects(status: &StatusHandle, writer: &Writer) -> Result<(), Failure> {
+    status.objects(&objects::findings(writer.client(), writer.fence().pipeline()).await?);
     Ok(())
 }
 
@@ -140,7 +191,19 @@ impl snapshot::Observer for StatusHandle {
         }
     }
 
+    fn waiting(&self, table: &TableName, waiting: Waiting) {
+        self.table_waiting(table, waiting.lock, waiting.waited);
+    }
+
     fn rows_copied(&self, table: &TableName, rows: u64) {
         Self::rows_copied(self, table, rows);
+    }
+
+    fn converted(&self, conversions: &[Conversion]) {
+        Self::converted(self, conversions.iter().map(ConversionReport::from));
+    }
+
+    fn conversions_forgotten(&self, table: &TableName) {
+        Self::conversions_forgotten(self, table);
     }
 }

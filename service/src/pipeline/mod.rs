@@ -8,6 +8,7 @@ mod budget;
 mod check;
 mod continuity;
 mod cycle;
+mod plan;
 mod queue;
 mod stream;
 mod watch;
@@ -24,8 +25,10 @@ use crate::shutdown::Shutdown;
 use crate::sink::{self, writer::Writer};
 use crate::status::{State, StatusHandle};
 use budget::Budget;
+use stream::End;
 
-pub use check::check;
+pub use check::{check, check_data};
+pub use plan::plan;
 
 /// How long recording a halt in the target may take: the halt stands without it.
 const RECORD_HALT_PATIENCE: Duration = Duration::from_secs(15);
@@ -89,7 +92,13 @@ impl Context {
                 budget.progressed();
             }
             let (side, message) = match result {
-                Ok(()) => return Ok(()),
+                Ok(End::Stopped) => return Ok(()),
+                Ok(End::StartOver) => {
+                    // Each time, the position has moved past a schema change: this ends.
+                    tracing::info!("starting over: tables have to be copied");
+                    self.status.enter(State::Starting);
+                    continue;
+                }
                 Err(Failure::Halt(halt)) => return Err(*halt),
                 Err(Failure::Retry { side, message }) => (side, message),
             };
@@ -119,10 +128,7 @@ impl Context {
     }
 
     async fn take_over(&self, client: tokio_postgres::Client) -> Result<Writer, Failure> {
-        if let Some(finding) = sink::preflight::pooling(&self.config.target, &client).await? {
-            let detail = format!("{}: {}", finding.name, finding.problem);
-            return Err(Halt::new(Reason::TargetPreflight, detail).into());
-        }
+        sink::preflight::before_take_over(&self.config.target, &client).await?;
         let (name, in_flight) = (&self.config.name, self.config.apply.max_in_flight);
         let mut waited = false;
         let on_standby = || {

@@ -3,7 +3,7 @@
 //! Whatever ends the source task, the units it has released are committed transactions of the
 //! source: the apply loop drains them before the cycle ends with the source task's failure.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mysql_async::Conn;
 use tokio::task::JoinHandle;
@@ -14,17 +14,30 @@ use crate::binlog::event::{Event, event_type};
 use crate::fold::unit::Unit;
 use crate::fold::{Fold, Step};
 use crate::gtid::GtidSet;
-use crate::halt::{Failure, Side};
+use crate::halt::{Failure, Halt, Reason, Side};
+use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
-use crate::sink::apply::{self, Applier};
+use crate::sink::apply::{self, Applier, Pause};
 use crate::source::dump::Dump;
 use crate::source::reader;
-use crate::status::{Applied, State, StatusHandle};
+use crate::status::{Applied, ConversionReport, State, StatusHandle};
 use crate::telemetry::metrics::{self, Received, Stage};
 
 /// A batch holds no more than this many transactions, however small: bounds the time that one
 /// commit takes and the work that its failure repeats.
 const BATCH_UNITS_MAX: usize = 10_000;
+
+/// Between attempts to lock a table of the target: its readers have this time to themselves.
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
+
+/// How a stream ends that does not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The stop was requested.
+    Stopped,
+    /// Tables wait for a copy: the next cycle makes it.
+    StartOver,
+}
 
 /// What the stream starts with.
 pub(super) struct Opened {
@@ -46,16 +59,17 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-/// Streams until the stop is requested (`Ok`) or one of the tasks fails.
+/// Streams until the stop is requested, tables have to be copied, or one of the tasks fails.
 pub(super) async fn run(
     context: &Context,
     opened: Opened,
     progress: &mut cycle::Progress,
-) -> Result<(), Failure> {
+) -> Result<End, Failure> {
     let Opened { conn, dump, fold, applier, caught_up_at } = opened;
     let position = applier.position();
     context.status.checkpoint_loaded(
         &position.processed,
+        &position.pooled,
         position.last.as_ref().map(|(_, fingerprint)| fingerprint.immediate_commit_micros),
     );
     context.status.enter(State::CatchingUp);
@@ -65,13 +79,12 @@ pub(super) async fn run(
     let _watcher = Owned(tokio::spawn(watcher));
     let mut source = Owned(tokio::spawn(read(dump, fold, sender, context.status.clone())));
     let mut apply = Apply { context, applier, conn, receiver, caught_up_at, progress };
-    apply.run().await?;
-    if context.shutdown.is_requested() {
-        return Ok(());
+    if let Some(end) = apply.run().await? {
+        return Ok(end);
     }
     match (&mut source.0).await {
-        Ok(result) => result,
-        Err(_) => Err(task_failed("source")),
+        Ok(Ok(())) | Err(_) => Err(task_failed("source")),
+        Ok(Err(failure)) => Err(failure),
     }
 }
 
@@ -112,22 +125,25 @@ struct Apply<'a> {
 }
 
 impl Apply<'_> {
-    /// Applies batch after batch until the source task is gone or the stop is requested.
+    /// Applies batch after batch until the source task is gone (`None`) or something else ends the
+    /// stream.
     ///
     /// The stop is looked at between batches only: one that is begun is finished.
-    async fn run(&mut self) -> Result<(), Failure> {
+    async fn run(&mut self) -> Result<Option<End>, Failure> {
         self.enter_streaming();
         loop {
             let waiting = Instant::now();
             let first = tokio::select! {
                 biased;
-                () = self.context.shutdown.requested() => return Ok(()),
+                () = self.context.shutdown.requested() => return Ok(Some(End::Stopped)),
                 unit = self.receiver.recv() => unit,
             };
-            let Some(first) = first else { return Ok(()) };
+            let Some(first) = first else { return Ok(None) };
             let batch = self.collect(first).await;
             metrics::stage(Stage::Wait, waiting.elapsed());
-            self.apply(&batch).await?;
+            if let Some(end) = self.apply(&batch).await? {
+                return Ok(Some(end));
+            }
         }
     }
 
@@ -160,33 +176,93 @@ impl Apply<'_> {
         }
     }
 
-    async fn apply(&mut self, batch: &[Unit]) -> Result<(), Failure> {
-        self.announce_created(batch).await?;
-        let started = Instant::now();
-        let applied = self.applier.apply(batch).await?;
-        self.publish(&applied, started);
-        Ok(())
+    /// Applies a batch, doing what its schema changes ask for in between.
+    async fn apply(&mut self, batch: &[Unit]) -> Result<Option<End>, Failure> {
+        let mut rest = batch;
+        let mut locked_since = None;
+        loop {
+            let started = Instant::now();
+            let applied = self.applier.apply(rest).await?;
+            self.publish(&applied, started);
+            rest = rest.get(applied.units..).unwrap_or_default();
+            if applied.units > 0 {
+                locked_since = None;
+            }
+            self.follow_definitions(&applied).await?;
+            match applied.pause {
+                None => return Ok(None),
+                Some(Pause::NeedsCopy) => return Ok(Some(End::StartOver)),
+                Some(Pause::WantsModel(name)) => self.announce(name, rest.first()).await?,
+                Some(Pause::Locked(table)) => {
+                    let since = *locked_since.get_or_insert(started);
+                    if self.wait_for_lock(since, &table, rest.first()).await? {
+                        return Ok(Some(End::Stopped));
+                    }
+                }
+            }
+        }
     }
 
-    /// Reads the definitions of tables that the batch creates, as the source has them now.
-    async fn announce_created(&mut self, batch: &[Unit]) -> Result<(), Failure> {
-        for unit in batch {
-            let Some(name) = self.applier.wants_model(unit).cloned() else { continue };
-            // The event can be here before its commit is finished there: until then the table does
-            // not show, or shows as what it replaces.
-            let creation = GtidSet::from_iter([unit.gtid()]);
-            if !continuity::wait_executed(&mut self.conn, &creation).await?.is_empty() {
-                let message = format!("the source has not finished {}, which it has sent", unit.gtid());
-                return Err(Failure::retry(Side::Source, message));
-            }
-            if let Some(model) = reader::table(&mut self.conn, &name).await? {
-                self.applier.announce(model);
-            }
+    /// Reads the definitions that a schema change has touched, takes over what the position has
+    /// reached, and builds what that asks for.
+    async fn follow_definitions(&mut self, applied: &apply::Progress) -> Result<(), Failure> {
+        let mut models = Vec::new();
+        for name in &applied.redefined {
+            models.extend(reader::table(&mut self.conn, name, &self.context.config.types).await?);
+        }
+        if !applied.redefined.is_empty() {
+            let executed = reader::gtid_executed(&mut self.conn).await?;
+            self.applier.present(models, &executed);
+        }
+        if self.applier.take_over_definitions().await? || applied.tables_changed() {
+            self.applier.build_objects().await?;
+            cycle::publish_objects(&self.context.status, self.applier.writer_mut()).await?;
         }
         Ok(())
     }
 
+    /// Reads the definition of a table that the unit creates, as the source has it now.
+    async fn announce(&mut self, name: TableName, unit: Option<&Unit>) -> Result<(), Failure> {
+        let Some(unit) = unit else { return Ok(()) };
+        // The event can be here before its commit is finished there: until then the table does
+        // not show, or shows as what it replaces.
+        let creation = GtidSet::from_iter([unit.gtid()]);
+        if !continuity::wait_executed(&mut self.conn, &creation).await?.is_empty() {
+            let message = format!("the source has not finished {}, which it has sent", unit.gtid());
+            return Err(Failure::retry(Side::Source, message));
+        }
+        let model = reader::table(&mut self.conn, &name, &self.context.config.types).await?;
+        self.applier.announce(name, model);
+        Ok(())
+    }
+
+    /// Lets the target's readers pass before the next attempt to change the table. Answers whether
+    /// the stop was requested meanwhile.
+    async fn wait_for_lock(
+        &self,
+        since: Instant,
+        table: &TableName,
+        unit: Option<&Unit>,
+    ) -> Result<bool, Failure> {
+        let config = &self.context.config.ddl;
+        let TableName { database, table } = table;
+        if since.elapsed() >= config.lock_deadline {
+            let halt = Halt::new(Reason::DdlLockUnavailable, "others kept using the target's table")
+                .on_table(database, table);
+            return Err(unit.map_or(halt.clone(), |unit| halt.at_gtid(unit.gtid())).into());
+        }
+        tracing::info!(table = format!("{database}.{table}"), "a schema change waits for the target's table");
+        tokio::select! {
+            biased;
+            () = self.context.shutdown.requested() => Ok(true),
+            () = tokio::time::sleep(LOCK_PAUSE) => Ok(false),
+        }
+    }
+
     fn publish(&mut self, applied: &apply::Progress, started: Instant) {
+        if applied.units == 0 && !applied.tables_changed() {
+            return;
+        }
         self.progress.committed = true;
         metrics::written(applied.image_bytes, applied.merged, applied.conflicts);
         metrics::stage(Stage::Write, applied.write_time);
@@ -196,12 +272,18 @@ impl Apply<'_> {
         }
         self.context.status.applied(Applied {
             processed: &self.applier.position().processed,
+            prepared: &self.applier.position().pooled,
             transactions: applied.units as u64,
             rows: applied.rows.values().sum(),
             elapsed: started.elapsed(),
             last_commit_micros: applied.commit_micros,
             oldest_pending_micros: self.receiver.oldest_commit_micros(),
         });
+        for name in &applied.removed {
+            self.context.status.table_gone(name);
+        }
+        let conversions = applied.conversions.iter().map(ConversionReport::from);
+        self.context.status.converted(conversions);
         if applied.tables_changed() {
             cycle::publish_tables(&self.context.status, self.applier.tables());
         }
@@ -211,7 +293,7 @@ impl Apply<'_> {
     /// Caught up once the position that the source had at the opening is reached and every table
     /// shows one state of the source.
     fn enter_streaming(&self) {
-        let reached = self.applier.position().processed.includes(&self.caught_up_at);
+        let reached = self.applier.position().reaches(&self.caught_up_at);
         let consistent = self.applier.tables().all(|table| table.phase != TablePhase::CatchingUp);
         if reached && consistent {
             self.context.status.enter(State::Streaming);

@@ -1,13 +1,27 @@
 //! What a table is: the model of a source table and of the target table made from it.
 
+pub mod alter;
 pub mod charset;
+mod check;
+pub mod ddl;
+mod default;
+pub mod details;
 pub mod diff;
 pub mod filter;
+mod index;
+pub mod names;
+pub mod objects;
+pub mod overrides;
 pub mod phase;
+pub mod plan;
+pub mod policy;
+pub mod renaming;
 pub mod render;
 pub mod types;
 
 use serde::{Deserialize, Serialize};
+
+use details::{ColumnDetails, TableDetails};
 
 /// A source table's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -93,6 +107,10 @@ pub enum MysqlType {
     },
     Year,
     Json,
+    /// GEOMETRY and its subtypes.
+    Geometry,
+    /// VECTOR(n): numbers of single precision.
+    Vector,
     /// Anything else, by `information_schema.COLUMNS.DATA_TYPE`.
     Other {
         name: String,
@@ -107,9 +125,15 @@ pub struct Column {
     /// The target's type, chosen once at creation and kept with the model.
     pub target: TargetType,
     pub nullable: bool,
+    /// NOT NULL on the source, and no longer on the target: a policy stores NULL in it.
+    #[serde(default)]
+    pub not_null_dropped: bool,
     pub auto_increment: bool,
     /// VIRTUAL or STORED generated: present in row images, stored on the target as a plain column.
     pub generated: bool,
+    /// What rows do not depend on.
+    #[serde(default)]
+    pub details: ColumnDetails,
 }
 
 /// A PostgreSQL column type that Tidegate writes in binary form.
@@ -146,6 +170,8 @@ pub enum TargetType {
         digits: u8,
     },
     Jsonb,
+    /// real[]
+    RealArray,
 }
 
 /// A replicated table: the source's definition and the target's types. Stored in
@@ -161,4 +187,10 @@ pub struct TableModel {
     pub key_is_primary: bool,
     /// Storage engine, as in `information_schema.TABLES.ENGINE`.
     pub engine: String,
+    /// Character set of columns to come that name none; `None` in models recorded before it was read.
+    #[serde(default)]
+    pub default_charset: Option<String>,
+    /// What rows do not depend on.
+    #[serde(default)]
+    pub details: TableDetails,
 }

@@ -1,19 +1,26 @@
 //! The target's DDL. Every name is quoted and kept as it is; what PostgreSQL can't hold is refused
 //! by name, never cut or changed.
 
+pub mod change;
+
+use std::collections::HashMap;
+
 use super::charset::Charset;
+use super::default::target_default;
+use super::names::{Candidates, Names};
+use super::policy::{ChangeForm, TargetChange};
 use super::{Column, MysqlType, TableModel, TableName, TargetType};
 use crate::halt::{Halt, Reason};
 
 /// PostgreSQL's limit for identifiers (NAMEDATALEN - 1), in bytes.
-const MAX_IDENTIFIER_BYTES: usize = 63;
+pub(super) const MAX_IDENTIFIER_BYTES: usize = 63;
 
 /// The widest entry of a PostgreSQL B-tree, in bytes: a third of a page less its header
 /// (server source `src/include/access/nbtree.h`, `BTMaxItemSize`).
-const MAX_KEY_BYTES: u64 = 2_704;
+pub(super) const MAX_KEY_BYTES: u64 = 2_704;
 
 /// An index entry's own header, in bytes.
-const INDEX_ENTRY_HEADER_BYTES: u64 = 8;
+pub(super) const INDEX_ENTRY_HEADER_BYTES: u64 = 8;
 
 /// Column names that every PostgreSQL table has already.
 const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"];
@@ -72,7 +79,7 @@ pub fn create_schema(database: &str) -> Result<String, Halt> {
 /// # Errors
 /// `unsupported_name`.
 pub fn drop_table(name: &TableName) -> Result<String, Halt> {
-    Ok(format!("DROP TABLE {}", qualified(name)?))
+    Ok(format!("DROP TABLE IF EXISTS {}", qualified(name)?))
 }
 
 /// # Errors
@@ -81,20 +88,137 @@ pub fn truncate_table(name: &TableName) -> Result<String, Halt> {
     Ok(format!("TRUNCATE TABLE ONLY {}", qualified(name)?))
 }
 
-/// One `CREATE TABLE` statement: columns, NOT NULL, identity, the labels of enums, and the key as
-/// PRIMARY KEY or UNIQUE. Constraints are left to PostgreSQL to name: it fits the name into its
-/// limit and keeps it free of collisions.
+/// Removes every row, as TRUNCATE does where foreign keys reference the table.
+///
+/// # Errors
+/// `unsupported_name`.
+pub fn delete_all(name: &TableName) -> Result<String, Halt> {
+    Ok(format!("DELETE FROM ONLY {}", qualified(name)?))
+}
+
+/// The statements that move a table to another name, in order. Between schemas it keeps its name
+/// first: there must be no relation of that name in the new one.
+///
+/// # Errors
+/// `unsupported_name`.
+pub fn move_table(from: &TableName, to: &TableName) -> Result<Vec<String>, Halt> {
+    let mut statements = Vec::new();
+    if from.database != to.database {
+        let schema = quote_schema(&to.database)?;
+        statements.push(format!("ALTER TABLE {} SET SCHEMA {schema}", qualified(from)?));
+    }
+    if from.table != to.table {
+        let moved = TableName { database: to.database.clone(), table: from.table.clone() };
+        let name = quote_ident(&to.table)?;
+        statements.push(format!("ALTER TABLE {} RENAME TO {name}", qualified(&moved)?));
+    }
+    Ok(statements)
+}
+
+/// One `ALTER TABLE` that makes a change for a policy. `default` is the column's default expression
+/// as the catalog prints it; one of boolean becomes 0 or 1.
+///
+/// # Errors
+/// `unsupported_name`; `internal_error` for a column that the model does not have.
+pub fn alter_column(model: &TableModel, change: TargetChange, default: Option<&str>) -> Result<String, Halt> {
+    let table = qualified(&model.name)?;
+    let missing = || Halt::new(Reason::Internal, "a policy changes a column that its table does not have");
+    let name = quote_ident(&model.columns.get(change.column).ok_or_else(missing)?.name)?;
+    // boolean has a cast to integer alone.
+    let to_number = |boolean: &str| format!("({boolean})::integer::smallint");
+    let actions = match (change.form, default) {
+        (ChangeForm::DropNotNull, _) => vec![format!("ALTER COLUMN {name} DROP NOT NULL")],
+        (ChangeForm::Widen, default) => {
+            let mut actions = vec![format!("ALTER COLUMN {name} TYPE smallint USING {}", to_number(&name))];
+            if let Some(default) = default {
+                actions.insert(0, format!("ALTER COLUMN {name} DROP DEFAULT"));
+                actions.push(format!("ALTER COLUMN {name} SET DEFAULT {}", to_number(default)));
+            }
+            actions
+        }
+    };
+    Ok(format!("ALTER TABLE ONLY {table} {}", actions.join(", ")))
+}
+
+/// The statements that create the table without rows: a sequence for each column that numbers itself
+/// and can't be an identity column, the table, and its comments.
+///
+/// # Errors
+/// As [`create_table`].
+pub fn create_statements(model: &TableModel, relations: &mut Names) -> Result<Vec<String>, Halt> {
+    let mut statements = Vec::new();
+    let mut owners = Vec::new();
+    let mut sequences = HashMap::new();
+    for column in model.columns.iter().filter(|column| has_sequence(column)) {
+        let name = relations.take(&Candidates::of_sequence(&model.name, &column.name));
+        let sequence = format!("{}.{}", quote_schema(&model.name.database)?, quote_ident(&name)?);
+        statements.push(format!("CREATE SEQUENCE {sequence}"));
+        let column_name = format!("{}.{}", qualified(&model.name)?, quote_ident(&column.name)?);
+        owners.push(format!("ALTER SEQUENCE {sequence} OWNED BY {column_name}"));
+        sequences.insert(column.name.as_str(), sequence);
+    }
+    statements.push(create_table(model, &sequences)?);
+    statements.extend(owners);
+    statements.extend(comments(model, false)?);
+    Ok(statements)
+}
+
+/// The statements that give a table that is there the defaults and comments of the present definition.
+///
+/// # Errors
+/// `unsupported_name`.
+pub fn present_details(model: &TableModel) -> Result<Vec<String>, Halt> {
+    let table = qualified(&model.name)?;
+    let mut actions = Vec::new();
+    for column in model.columns.iter().filter(|column| !has_identity(column) && !has_sequence(column)) {
+        let name = quote_ident(&column.name)?;
+        actions.push(match target_default(column) {
+            Ok(Some(default)) => format!("ALTER COLUMN {name} SET DEFAULT {}", default.sql),
+            Ok(None) | Err(_) => format!("ALTER COLUMN {name} DROP DEFAULT"),
+        });
+    }
+    let mut statements = comments(model, true)?;
+    if !actions.is_empty() {
+        statements.push(format!("ALTER TABLE {table} {}", actions.join(", ")));
+    }
+    Ok(statements)
+}
+
+/// With `replace`, what the source does not comment loses its comment.
+fn comments(model: &TableModel, replace: bool) -> Result<Vec<String>, Halt> {
+    let table = qualified(&model.name)?;
+    // PostgreSQL's text holds no NUL.
+    let comment = |on: String, text: &str| {
+        if text.is_empty() || text.contains('\0') {
+            return replace.then(|| format!("COMMENT ON {on} IS NULL"));
+        }
+        Some(format!("COMMENT ON {on} IS {}", quote_literal(text)))
+    };
+    let mut statements: Vec<String> =
+        comment(format!("TABLE {table}"), &model.details.comment).into_iter().collect();
+    for column in &model.columns {
+        let on = format!("COLUMN {table}.{}", quote_ident(&column.name)?);
+        statements.extend(comment(on, &column.details.comment));
+    }
+    Ok(statements)
+}
+
+/// One `CREATE TABLE` statement: columns, NOT NULL, identity, defaults, the labels of enums, and the
+/// key as PRIMARY KEY or UNIQUE. `sequences` has those of columns that take their numbers from one.
+/// Constraints are left to PostgreSQL to name: it fits the name into its limit and keeps it free of
+/// collisions.
 ///
 /// # Errors
 /// `unsupported_name` for the table or a column, `unsupported_key` for a key that is too wide or
 /// whose values would not stay apart.
-pub fn create_table(model: &TableModel) -> Result<String, Halt> {
+fn create_table(model: &TableModel, sequences: &HashMap<&str, String>) -> Result<String, Halt> {
     let table = qualified(&model.name)?;
     let on_table = |halt: Halt| halt.on_table(&model.name.database, &model.name.table);
     check_key(model).map_err(on_table)?;
     let mut items = Vec::with_capacity(model.columns.len() + 1);
     for (index, column) in model.columns.iter().enumerate() {
-        items.push(column_definition(column, model.key.contains(&index)).map_err(on_table)?);
+        let sequence = sequences.get(column.name.as_str());
+        items.push(column_definition(column, model.key.contains(&index), sequence).map_err(on_table)?);
     }
     if !model.key.is_empty() {
         let kind = if model.key_is_primary { "PRIMARY KEY" } else { "UNIQUE" };
@@ -105,7 +229,7 @@ pub fn create_table(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("CREATE TABLE {table} (\n    {}\n)", items.join(",\n    ")))
 }
 
-fn column_definition(column: &Column, in_key: bool) -> Result<String, Halt> {
+fn column_definition(column: &Column, in_key: bool, sequence: Option<&String>) -> Result<String, Halt> {
     if SYSTEM_COLUMNS.contains(&column.name.as_str()) {
         let detail = format!("the column name `{}` is that of a PostgreSQL system column", column.name);
         return Err(unsupported_name(detail));
@@ -118,46 +242,50 @@ fn column_definition(column: &Column, in_key: bool) -> Result<String, Halt> {
     }
     if has_identity(column) {
         definition.push_str(" GENERATED BY DEFAULT AS IDENTITY");
+    } else if let Some(sequence) = sequence {
+        definition.push_str(&format!(" DEFAULT nextval({}::regclass)", quote_literal(sequence)));
+    } else if let Ok(Some(default)) = target_default(column) {
+        definition.push_str(&format!(" DEFAULT {}", default.sql));
     }
-    if !column.nullable {
+    if !column.nullable && !column.not_null_dropped {
         definition.push_str(" NOT NULL");
     }
-    if let MysqlType::Enum { labels } = &column.mysql {
-        // The empty text is index 0, what MySQL stores for a label that is not in the list.
-        let labels =
-            std::iter::once("").chain(labels.iter().map(String::as_str).filter(|label| !label.is_empty()));
-        let labels = labels.map(quote_literal).collect::<Vec<_>>().join(", ");
-        definition.push_str(&format!(" CHECK ({name} IN ({labels}))"));
+    if let Some(check) = labels_check(column)? {
+        definition.push(' ');
+        definition.push_str(&check);
     }
     Ok(definition)
 }
 
-fn has_identity(column: &Column) -> bool {
+/// What keeps an enum's column to its labels.
+fn labels_check(column: &Column) -> Result<Option<String>, Halt> {
+    let MysqlType::Enum { labels } = &column.mysql else { return Ok(None) };
+    let name = quote_ident(&column.name)?;
+    // The empty text is index 0, what MySQL stores for a label that is not in the list.
+    let labels =
+        std::iter::once("").chain(labels.iter().map(String::as_str).filter(|label| !label.is_empty()));
+    let labels = labels.map(quote_literal).collect::<Vec<_>>().join(", ");
+    Ok(Some(format!("CHECK ({name} IN ({labels}))")))
+}
+
+pub(super) const fn has_identity(column: &Column) -> bool {
     column.auto_increment
         && matches!(column.target, TargetType::SmallInt | TargetType::Integer | TargetType::BigInt)
 }
 
-/// A text literal that means the same under either setting of `standard_conforming_strings`.
-fn quote_literal(text: &str) -> String {
-    let quoted = text.replace('\'', "''");
-    if quoted.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
+/// PostgreSQL's identity columns are integers; others take their numbers from a sequence.
+pub(super) const fn has_sequence(column: &Column) -> bool {
+    column.auto_increment
+        && matches!(
+            column.target,
+            TargetType::Numeric { scale: 0, .. } | TargetType::Real | TargetType::DoublePrecision
+        )
 }
 
-/// What the target's table does not have of the source's, one sentence each.
-#[must_use]
-pub fn not_carried_over(model: &TableModel) -> Vec<String> {
-    let mut sentences = Vec::new();
-    for column in &model.columns {
-        if column.auto_increment && !has_identity(column) {
-            let reason = format!("PostgreSQL has no identity columns of type {}", column.target);
-            sentences.push(format!("column `{}` does not number itself: {reason}", column.name));
-        }
-        if column.generated {
-            sentences
-                .push(format!("column `{}` is a plain column filled with the source's values", column.name));
-        }
-    }
-    sentences
+/// A text literal that means the same under either setting of `standard_conforming_strings`.
+pub(super) fn quote_literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if quoted.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }
 
 fn key_columns(model: &TableModel) -> Result<impl Iterator<Item = &Column>, Halt> {
@@ -191,14 +319,14 @@ fn check_key(model: &TableModel) -> Result<(), Halt> {
 }
 
 /// Labels become text on the target, where index 0 and the empty set are the empty text.
-fn labels_differ(mysql: &MysqlType) -> bool {
+pub(super) fn labels_differ(mysql: &MysqlType) -> bool {
     let (MysqlType::Enum { labels } | MysqlType::Set { labels }) = mysql else { return true };
     let distinct: std::collections::HashSet<_> = labels.iter().filter(|label| !label.is_empty()).collect();
     distinct.len() == labels.len()
 }
 
 /// The most bytes that a value takes in a PostgreSQL index entry, `None` for no bound worth having.
-fn max_key_width(mysql: &MysqlType) -> Option<u64> {
+pub(super) fn max_key_width(mysql: &MysqlType) -> Option<u64> {
     const VARLENA_HEADER: u64 = 4;
     let content = match mysql {
         MysqlType::Char { length, charset } | MysqlType::Varchar { length, charset } => {
@@ -207,7 +335,12 @@ fn max_key_width(mysql: &MysqlType) -> Option<u64> {
         MysqlType::Binary { length } | MysqlType::Varbinary { length } => u64::from(*length),
         MysqlType::Enum { labels } => labels.iter().map(|label| label.len() as u64).max()?,
         MysqlType::Set { labels } => labels.iter().map(|label| label.len() as u64 + 1).sum(),
-        MysqlType::Text { .. } | MysqlType::Blob | MysqlType::Json | MysqlType::Other { .. } => return None,
+        MysqlType::Text { .. }
+        | MysqlType::Blob
+        | MysqlType::Json
+        | MysqlType::Geometry
+        | MysqlType::Vector
+        | MysqlType::Other { .. } => return None,
         // Two bytes for every four digits, one group more on either side of the point, and a header.
         MysqlType::Decimal { precision, .. } => u64::from(*precision) / 2 + 8,
         // Of the fixed-width types interval is the widest; bit(64) has a length beside its bits.

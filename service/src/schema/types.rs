@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::charset::Charset;
-use super::{MysqlType, TableName, TargetType};
+use super::charset::{Charset, TextError};
+use super::{Column, MysqlType, TableName, TargetType};
 use crate::halt::{Halt, Reason};
 
 /// A row of `information_schema.COLUMNS`, as far as it describes the type (MySQL manual, "The
@@ -17,6 +17,8 @@ pub struct ColumnFacts<'a> {
     pub numeric_precision: Option<u64>,
     pub numeric_scale: Option<u64>,
     pub datetime_precision: Option<u64>,
+    /// The labels of an ENUM or SET as stored, where [`hides_labels`] asked for them.
+    pub labels: Option<&'a [Vec<u8>]>,
 }
 
 /// The type that the facts describe. A type that Tidegate does not know is [`MysqlType::Other`].
@@ -49,6 +51,9 @@ pub fn parse_column(facts: &ColumnFacts<'_>, table: &TableName, column: &str) ->
         "timestamp" => small(facts.datetime_precision).map(|digits| MysqlType::Timestamp { digits }),
         "year" => Some(MysqlType::Year),
         "json" => Some(MysqlType::Json),
+        "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
+        | "multipolygon" | "geomcollection" => Some(MysqlType::Geometry),
+        "vector" => Some(MysqlType::Vector),
         "enum" => Some(MysqlType::Enum { labels: labels(facts, table, column)? }),
         "set" => Some(MysqlType::Set { labels: labels(facts, table, column)? }),
         other => Some(MysqlType::Other { name: other.to_owned() }),
@@ -83,28 +88,44 @@ fn text(facts: &ColumnFacts<'_>) -> Option<MysqlType> {
     })
 }
 
-/// The labels of an ENUM or SET, from `COLUMN_TYPE`.
+/// The number of labels of an ENUM or SET whose stored bytes `COLUMN_TYPE` does not tell.
 ///
-/// The data dictionary holds that text in utf8mb3 and a question mark in place of every character
-/// beyond it, so a question mark in a utf8mb4 label can't be told from one that was lost.
+/// The data dictionary holds that text in utf8mb3, with a question mark in place of every character
+/// beyond it, and labels of the binary character set as bytes.
+#[must_use]
+pub fn hides_labels(facts: &ColumnFacts<'_>) -> Option<usize> {
+    let has_labels = matches!(facts.data_type, "enum" | "set");
+    let hides = match facts.character_set_name {
+        None | Some("binary") => true,
+        // Each of their characters is one of utf8mb3, too.
+        Some("utf8mb3" | "utf8" | "latin1" | "ascii") => false,
+        Some(_) => facts.column_type.contains('?'),
+    };
+    if has_labels && hides { parse_labels(facts.column_type).map(|labels| labels.len()) } else { None }
+}
+
+/// The labels of an ENUM or SET, as stored or else from `COLUMN_TYPE`.
 fn labels(facts: &ColumnFacts<'_>, table: &TableName, column: &str) -> Result<Vec<String>, Halt> {
     let name = facts.character_set_name.unwrap_or("binary");
-    let charset = Charset::from_name(name).ok_or_else(|| unsupported_charset(name, table, column))?;
+    let charset = Charset::of_labels(name).ok_or_else(|| unsupported_charset(name, table, column))?;
     let unsupported = |problem: &str| {
         let detail = format!("column `{column}`: {problem}");
         Halt::new(Reason::UnsupportedType, detail).on_table(&table.database, &table.table)
     };
-    let labels =
-        parse_labels(facts.column_type).ok_or_else(|| unsupported("its list of labels can't be read"))?;
-    if labels.iter().any(|label| label.contains('\0')) {
-        return Err(unsupported("a label holds a NUL character, which PostgreSQL's text can't"));
-    }
-    if charset == Charset::Utf8mb4 && labels.iter().any(|label| label.contains('?')) {
-        return Err(unsupported(
-            "a label shows a question mark, as the server also shows characters that its dictionary can't hold",
-        ));
-    }
-    Ok(labels)
+    let labels = match facts.labels {
+        Some(stored) => stored.iter().map(|bytes| charset.text(bytes)).collect::<Result<_, _>>(),
+        None if hides_labels(facts).is_some() => return Err(unsupported("its labels were not read")),
+        None => parse_labels(facts.column_type)
+            .ok_or_else(|| unsupported("its list of labels can't be read"))?
+            .into_iter()
+            .map(|label| if label.contains('\0') { Err(TextError::Nul) } else { Ok(label) })
+            .collect(),
+    };
+    labels.map_err(|error| match error {
+        TextError::Nul => unsupported("a label holds a NUL character, which PostgreSQL's text can't"),
+        TextError::Invalid if name == "binary" => unsupported_charset(name, table, column),
+        TextError::Invalid => unsupported("a label is no text in its character set"),
+    })
 }
 
 /// Parses `enum('a','it''s')`. The server prints a quote doubled and backslash, NUL, line feed and
@@ -116,6 +137,8 @@ fn parse_labels(column_type: &str) -> Option<Vec<String>> {
     let mut labels = Vec::new();
     let mut chars = list.chars().peekable();
     loop {
+        // Bytes that are no text are printed as a hexadecimal literal.
+        chars.next_if_eq(&'x');
         if chars.next()? != '\'' {
             return None;
         }
@@ -142,6 +165,15 @@ fn parse_labels(column_type: &str) -> Option<Vec<String>> {
             Some(_) => return None,
         }
     }
+}
+
+/// Whether the data may make the column a boolean. One that a foreign key joins with others is never:
+/// their data may differ, and their type may not.
+#[must_use]
+pub fn may_become_boolean(column: &Column) -> bool {
+    matches!(column.mysql, MysqlType::TinyInt { display_width_one: true, .. })
+        && !column.details.joined
+        && !column.details.overridden
 }
 
 /// What the choice of a target type depends on beside the type itself.
@@ -196,6 +228,8 @@ pub fn target_type(mysql: &MysqlType, context: TypeContext<'_>) -> Result<Target
         MysqlType::DateTime { digits } => TargetType::Timestamp { digits },
         MysqlType::Timestamp { digits } => TargetType::TimestampTz { digits },
         MysqlType::Json => TargetType::Jsonb,
+        MysqlType::Geometry => TargetType::Bytea,
+        MysqlType::Vector => TargetType::RealArray,
         MysqlType::Other { ref name } => {
             let detail = format!("column `{}` is of type {name}", context.column);
             let halt = Halt::new(Reason::UnsupportedType, detail);
@@ -229,6 +263,7 @@ impl fmt::Display for TargetType {
             Self::TimestampTz { digits } => write!(f, "timestamp({digits}) with time zone"),
             Self::Interval { digits } => write!(f, "interval({digits})"),
             Self::Jsonb => f.write_str("jsonb"),
+            Self::RealArray => f.write_str("real[]"),
         }
     }
 }
@@ -265,6 +300,8 @@ impl fmt::Display for MysqlType {
             Self::Date => ("date", false),
             Self::Year => ("year", false),
             Self::Json => ("json", false),
+            Self::Geometry => ("geometry", false),
+            Self::Vector => ("vector", false),
             Self::Other { name } => (name.as_str(), false),
         };
         f.write_str(name)?;

@@ -8,23 +8,30 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::batch::{BatchWriter, Interrupt, on_row};
+mod ddl;
+mod details;
+
+use super::batch::{BatchWriter, Interrupt, Needed, on_row};
 use super::catalog;
-use super::checkpoint::{Batch, Position, Progress as Written, commit};
+use super::checkpoint::{Batch, ColumnChanges, Position, Progress as Committed, commit};
+use super::conversions::{Conversion, Ledger};
 use super::error::failure;
+use super::objects::{self, Attempt};
 use super::rows::RowWriter;
-use super::schema_change::{AppliedChange, Decision, decide};
 use super::table_state::TableState;
 use super::tables::Tables;
-use super::transaction::{Cause, OpError, Origin};
+use super::target_change;
+use super::transaction::{Cause, FencedTransaction, OpError, Origin};
 use super::writer::Writer;
-use crate::fold::unit::{Fingerprint, RowsKind, SchemaChange, Unit};
-use crate::gtid::{Gtid, GtidSet};
+use crate::config::DdlConfig;
+use crate::fold::unit::{RowsKind, Unit};
+use crate::fold::xa::XidDigest;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
-use crate::schema::phase::TablePhase;
-use crate::schema::render::target_name;
+use crate::schema::overrides::Overrides;
+use crate::schema::policy::Policies;
 use crate::schema::{TableModel, TableName};
+use details::Presented;
 
 /// Applies units and advances the position with them.
 pub struct Applier {
@@ -32,15 +39,20 @@ pub struct Applier {
     tables: Tables,
     filter: Arc<Filter>,
     position: Position,
-    /// Models read from the source for tables that a unit at hand creates.
-    announced: HashMap<TableName, TableModel>,
+    ddl: DdlConfig,
+    types: Overrides,
+    /// Definitions as the source has them, until the position reaches them; of each table one.
+    presented: Vec<Presented>,
+    /// The definition of a table that the unit at hand creates, as the source has it now; `None`
+    /// if it has none.
+    announced: Option<(TableName, Option<TableModel>)>,
     rows: RowWriter,
 }
 
 /// What a call of [`Applier::apply`] committed.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Units committed, filtered and empty ones among them.
+    /// Units committed, filtered and empty ones among them: the first ones of those given.
     pub units: usize,
     /// Rows written per table and kind of change.
     pub rows: HashMap<(TableName, RowsKind), u64>,
@@ -57,37 +69,65 @@ pub struct Progress {
     pub commit_micros: Option<u64>,
     /// Tables that show one state of the source from now on.
     pub became_streaming: Vec<TableName>,
-    /// Tables that the stream has created.
-    pub created: Vec<TableName>,
+    /// Tables that a schema change has created, renamed, detached or sent back to be copied.
+    pub changed: Vec<TableName>,
+    /// Tables that are no longer replicated under these names.
+    pub removed: Vec<TableName>,
+    /// What was added to the ledger of converted values.
+    pub conversions: Vec<Conversion>,
+    /// Tables whose definition is to be read from the source: see [`Applier::present`].
+    pub redefined: Vec<TableName>,
+    /// Why it ended before the last unit, if it did.
+    pub pause: Option<Pause>,
+}
+
+/// Why not every unit was applied. Nothing of the next one has been done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pause {
+    /// The next unit creates this table: see [`Applier::announce`].
+    WantsModel(TableName),
+    /// The next unit changes this table of the target, and others are using it.
+    Locked(TableName),
+    /// Tables have to be copied anew before the stream goes on.
+    NeedsCopy,
 }
 
 impl Progress {
     /// Whether [`Applier::tables`] shows anything new.
     #[must_use]
     pub const fn tables_changed(&self) -> bool {
-        !self.became_streaming.is_empty() || !self.created.is_empty()
+        !self.became_streaming.is_empty() || !self.changed.is_empty() || !self.removed.is_empty()
     }
 }
 
-/// Why a batch could not be applied, and from which unit on.
-struct Stop {
-    /// `None` when it is not a unit's: then nothing of the batch can be saved.
-    unit: Option<usize>,
-    failure: Failure,
+/// Why a batch could not be applied.
+enum Stop {
+    /// `unit` is `None` when it is not a unit's: then nothing of the batch can be saved.
+    Failed { unit: Option<usize>, failure: Failure },
+    /// A value needs its target column changed first.
+    Change(Needed),
 }
 
 impl Applier {
     /// # Errors
     /// `internal_error` when the pipeline has no position yet.
-    pub fn new(writer: Writer, tables: Vec<TableState>, filter: Arc<Filter>) -> Result<Self, Halt> {
+    pub fn new(
+        writer: Writer,
+        tables: Vec<TableState>,
+        filter: Arc<Filter>,
+        ddl: DdlConfig,
+        types: Overrides,
+        policies: Arc<Policies>,
+    ) -> Result<Self, Halt> {
         let Some(position) = writer.checkpoint().position.clone() else {
             return Err(Halt::new(
                 Reason::Internal,
                 "the stream was started before the copy gave a position",
             ));
         };
-        let tables = Tables::new(tables);
-        Ok(Self { writer, tables, filter, position, announced: HashMap::new(), rows: RowWriter::default() })
+        let tables = Tables::new(tables, policies);
+        let (presented, announced, rows) = (Vec::new(), None, RowWriter::default());
+        Ok(Self { writer, tables, filter, ddl, types, presented, position, announced, rows })
     }
 
     /// How far the pipeline is, durably.
@@ -101,94 +141,137 @@ impl Applier {
         self.tables.states()
     }
 
+    /// Builds the indexes and constraints that the tables can have now. Nothing is applied meanwhile.
+    ///
+    /// # Errors
+    /// As [`objects::build`].
+    pub async fn build_objects(&mut self) -> Result<(), Failure> {
+        let states: Vec<&TableState> = self.tables.states().collect();
+        if objects::build(&mut self.writer, &states, Attempt::New).await? > 0 {
+            self.tables.look_again();
+        }
+        Ok(())
+    }
+
     /// For what else the owner of the pipeline writes: halts, the source's identity.
     pub const fn writer_mut(&mut self) -> &mut Writer {
         &mut self.writer
     }
 
-    /// The table whose model must be announced before the unit is applied: one that it creates.
-    #[must_use]
-    pub fn wants_model<'a>(&self, unit: &'a Unit) -> Option<&'a TableName> {
-        let Unit::SchemaChange(change) = unit else { return None };
-        let tables = &change.statement.tables;
-        tables
-            .iter()
-            .find(|name| matches!(self.decide(change), Decision::Create(created) if created == *name))
+    /// Hands over the definition of a table that the next unit creates, as the source has it now;
+    /// `None` if it has no such table any more. Should it have changed since, its first table map
+    /// says so, and the table is copied.
+    pub fn announce(&mut self, table: TableName, mut model: Option<TableModel>) {
+        // Rows of the time before may not satisfy them: they are presented once it has passed.
+        if let Some(model) = &mut model {
+            model.details = model.details.without_objects();
+        }
+        self.announced = Some((table, model));
     }
 
-    /// Hands over the definition of a table that a unit creates, as the source has it now. Should
-    /// it have changed since, its first table map says so.
-    pub fn announce(&mut self, model: TableModel) {
-        self.announced.insert(model.name.clone(), model);
-    }
-
-    /// Applies the units in order.
+    /// Applies the units in order, up to one that something else has to be done for.
     ///
     /// # Errors
     /// A halt names the first unit that can't be applied; those before it are committed then. On
     /// a retry nothing is known of the last commit: take over again and read the checkpoint.
     pub async fn apply(&mut self, units: &[Unit]) -> Result<Progress, Failure> {
         let mut progress = Progress::default();
-        let mut rest = units;
-        while let Some(first) = rest.first() {
-            let taken = match first {
-                Unit::SchemaChange(change) => {
-                    self.apply_schema_change(change, &mut progress).await?;
-                    1
+        while let Some(rest) = units.get(progress.units..).filter(|rest| !rest.is_empty()) {
+            match rest {
+                [Unit::SchemaChange(change), ..] => self.apply_schema_change(change, &mut progress).await?,
+                _ => {
+                    let is_rows = |unit: &&Unit| !matches!(unit, Unit::SchemaChange(_));
+                    let run = rest.iter().take_while(is_rows).count();
+                    if let Err(failure) = self.apply_run(rest.get(..run).unwrap_or(rest), &mut progress).await
+                    {
+                        self.copy_provisional(failure, &mut progress).await?;
+                    }
                 }
-                Unit::Transaction(_) => {
-                    let is_transaction = |unit: &&Unit| matches!(unit, Unit::Transaction(_));
-                    let run = rest.iter().take_while(is_transaction).count();
-                    self.apply_run(rest.get(..run).unwrap_or(rest), &mut progress).await?;
-                    run
-                }
-            };
-            rest = rest.get(taken..).unwrap_or_default();
+            }
+            if progress.pause.is_some() {
+                break;
+            }
         }
         Ok(progress)
     }
 
     /// Applies a run of transactions; on a unit's halt, the ones before it.
+    ///
+    /// An attempt that meets a value for which a column must be changed is rolled back, and the
+    /// next one begins with the change: nothing that the stream has in flight stands in its way.
+    /// Each attempt ends, or needs a change more, of which every column can have two.
     async fn apply_run(&mut self, units: &[Unit], progress: &mut Progress) -> Result<(), Failure> {
-        let mut units = units;
-        let mut halt = None;
+        let (mut units, mut halt) = (units, None);
+        let mut needed: Vec<Needed> = Vec::new();
         loop {
-            match self.apply_batch(units, progress).await {
+            match self.apply_batch(units, &needed, progress).await {
                 Ok(()) => return halt.map_or(Ok(()), Err),
-                Err(Stop { unit: Some(unit), failure: failure @ Failure::Halt(_) }) if unit > 0 => {
+                Err(Stop::Failed { unit: Some(unit), failure: failure @ Failure::Halt(_) }) if unit > 0 => {
                     // The earliest failure is the one to report: an attempt without the later
-                    // units can only fail before it.
+                    // units can only fail before it. What they needed is not theirs to change.
                     units = units.get(..unit).unwrap_or(units);
+                    needed.clear();
                     halt = Some(failure);
                 }
-                Err(stop) => return Err(stop.failure),
+                Err(Stop::Failed { failure, .. }) => return Err(failure),
+                Err(Stop::Change(more)) => {
+                    let same = |one: &Needed| (one.table, one.change) == (more.table, more.change);
+                    if needed.iter().any(same) {
+                        let detail = "a column was changed for a value that still does not fit";
+                        return Err(Halt::new(Reason::Internal, detail).at_gtid(&more.gtid).into());
+                    }
+                    needed.push(more);
+                }
             }
         }
     }
 
     /// One attempt at one Postgres transaction.
-    async fn apply_batch(&mut self, units: &[Unit], progress: &mut Progress) -> Result<(), Stop> {
-        let position = advanced(&self.position, units.iter().map(|unit| (unit.gtid(), unit.fingerprint())));
-        let streaming = self.tables.converged(&position.processed);
-        let batch = Batch { streaming: &streaming, ..self.writer.batch(&position) };
+    async fn apply_batch(
+        &mut self,
+        units: &[Unit],
+        needed: &[Needed],
+        progress: &mut Progress,
+    ) -> Result<(), Stop> {
+        let mut position = self.position.clone();
+        units.iter().for_each(|unit| position.advance(unit));
+        let resolved_xids = resolved_xids(units);
+        let streaming = self.tables.converged(&position);
+        let batch = self.writer.batch(&position);
+        let originals = self.tables.change(needed.iter().map(|one| (one.table, one.change)));
         let started = Instant::now();
         let result = async {
             let mut tx = self.writer.begin().await?;
-            let mut writer = BatchWriter::new(&mut tx, &mut self.tables, &mut self.rows);
+            let ledger = change_columns(&mut tx, &self.tables, needed).await?;
+            let mut writer = BatchWriter::new(&mut tx, &mut self.tables, &mut self.rows, ledger);
             for (index, unit) in units.iter().enumerate() {
                 if let Unit::Transaction(transaction) = unit {
                     writer.add(index, transaction).await?;
                 }
             }
-            let written = writer.finish().await?;
+            let (written, ledger) = writer.finish().await?;
             let write_time = started.elapsed();
-            commit(tx, &Written::Batch(&batch)).await?;
-            Ok((written, write_time))
+            let conversions = ledger.entries(|table| self.tables.model(table));
+            let models = self.tables.changed(&originals);
+            let confirmed = self.tables.confirmed();
+            let batch = Batch {
+                streaming: &streaming,
+                tables: &confirmed,
+                columns: ColumnChanges { models: &models, conversions: &conversions },
+                resolved_xids: &resolved_xids,
+                ..batch
+            };
+            commit(tx, &Committed::Batch(&batch)).await?;
+            Ok((written, write_time, conversions))
         };
-        let (written, write_time) = match result.await {
-            Ok(written) => written,
-            Err(interrupt) => return Err(self.stop(interrupt, units)),
+        let (written, write_time, conversions) = match result.await {
+            Ok(committed) => committed,
+            Err(interrupt) => {
+                self.tables.restore(originals);
+                return Err(self.stop(interrupt, units));
+            }
         };
+        self.tables.mark_confirmed();
         self.tables.mark_streaming(&streaming);
         progress.write_time += write_time;
         progress.commit_time += started.elapsed() - write_time;
@@ -200,69 +283,9 @@ impl Applier {
                 *progress.rows.entry((table.state.name().clone(), kind)).or_default() += rows;
             }
         }
+        progress.conversions.extend(conversions);
         self.committed(position, streaming, units.len(), progress);
         Ok(())
-    }
-
-    async fn apply_schema_change(
-        &mut self,
-        change: &SchemaChange,
-        progress: &mut Progress,
-    ) -> Result<(), Failure> {
-        let created = match self.decide(change) {
-            Decision::Refuse(halt) => return Err(halt.into()),
-            Decision::Nothing => None,
-            Decision::Create(name) => Some(self.new_table(change, name)?),
-        };
-        let position = advanced(&self.position, std::iter::once((&change.gtid, &change.fingerprint)));
-        let streaming = self.tables.converged(&position.processed);
-        let states: Vec<TableState> = created.into_iter().collect();
-        let mut batch = Batch { streaming: &streaming, tables: &states, ..self.writer.batch(&position) };
-        let mut tx = self.writer.begin().await.map_err(OpError::into_failure)?;
-        let mut changes = Vec::new();
-        for state in &states {
-            let statement =
-                catalog::create(&mut tx, &state.model).await.map_err(|failure| at(failure, change))?;
-            let (table, gtid, kind) = (state.name().clone(), change.gtid.clone(), change.statement.kind);
-            changes.push(AppliedChange { table, gtid, kind, statement });
-        }
-        batch.changes = &changes;
-        commit(tx, &Written::Batch(&batch)).await.map_err(|error| at(error.into_failure(), change))?;
-        for state in states {
-            self.announced.remove(state.name());
-            progress.created.push(state.name().clone());
-            self.tables.add(state);
-        }
-        self.tables.mark_streaming(&streaming);
-        self.committed(position, streaming, 1, progress);
-        Ok(())
-    }
-
-    fn decide<'a>(&'a self, change: &'a SchemaChange) -> Decision<'a> {
-        let in_database = |database: &str| {
-            self.tables.states().filter(|state| state.name().database == database).collect::<Vec<_>>()
-        };
-        decide(change, &self.filter, &|name| self.tables.state(name), &in_database)
-    }
-
-    /// The state of a table that the stream creates: it is empty, and every later change is its.
-    fn new_table(&self, change: &SchemaChange, name: &TableName) -> Result<TableState, Halt> {
-        let halt = |halt: Halt| halt.at_gtid(&change.gtid).on_table(&name.database, &name.table);
-        let Some(model) = self.announced.get(name).cloned() else {
-            let detail = "the source created the table and no longer has it";
-            return Err(halt(Halt::new(Reason::DdlUnsupported, detail)));
-        };
-        let (target_schema, target_table) = target_name(name).map_err(halt)?;
-        Ok(TableState {
-            phase: TablePhase::Streaming,
-            snapshot_set: Some(GtidSet::new()),
-            converge_set: None,
-            target_schema: target_schema.to_owned(),
-            target_table: target_table.to_owned(),
-            rows_copied: 0,
-            rows_estimated: Some(0),
-            model,
-        })
     }
 
     fn committed(
@@ -294,25 +317,44 @@ impl Applier {
     /// Names the unit and table that an interrupt is about.
     fn stop(&self, interrupt: Interrupt, units: &[Unit]) -> Stop {
         match interrupt {
-            Interrupt::Unit { unit, failure } => Stop { unit: Some(unit), failure },
-            Interrupt::Other(failure) => Stop { unit: None, failure },
+            Interrupt::Unit { unit, failure } => Stop::Failed { unit: Some(unit), failure },
+            Interrupt::Other(failure) => Stop::Failed { unit: None, failure },
+            Interrupt::Change(needed) => Stop::Change(needed),
             Interrupt::Op(error) => match error.origin {
-                Origin::Control(_) => Stop { unit: None, failure: error.into_failure() },
+                Origin::Control(_) => Stop::Failed { unit: None, failure: error.into_failure() },
                 Origin::Merged { table } => {
                     let table = self.tables.get(table).map(|table| table.state.name());
-                    Stop { unit: None, failure: on_row(error.into_failure(), None, table) }
+                    Stop::Failed { unit: None, failure: on_row(error.into_failure(), None, table) }
                 }
-                Origin::Look { table } => Stop { unit: None, failure: self.look_failure(error, table) },
+                Origin::Look { table } => {
+                    Stop::Failed { unit: None, failure: self.look_failure(error, table) }
+                }
                 Origin::Row { unit, table } => {
                     let (gtid, table) = (units.get(unit).map(Unit::gtid), self.tables.get(table));
                     let failure =
                         row_failure(&error, table.is_some_and(|table| table.state.model.key.is_empty()));
                     let failure = on_row(failure, gtid, table.map(|table| table.state.name()));
-                    Stop { unit: Some(unit), failure }
+                    Stop::Failed { unit: Some(unit), failure }
                 }
             },
         }
     }
+}
+
+/// Begins a transaction with the changes that an earlier attempt has found to be needed.
+async fn change_columns(
+    tx: &mut FencedTransaction<'_>,
+    tables: &Tables,
+    needed: &[Needed],
+) -> Result<Ledger, Interrupt> {
+    let mut ledger = Ledger::default();
+    for Needed { table, change, gtid } in needed {
+        let Some(model) = tables.model(*table) else { continue };
+        let run = target_change::run(tx, model, *change).await;
+        let statement = run.map_err(|failure| Interrupt::Other(on_row(failure, Some(gtid), None)))?;
+        ledger.changed(*table, *change, &statement, Some(gtid));
+    }
+    Ok(ledger)
 }
 
 /// What a row's statement that failed, or touched another number of rows than one, means.
@@ -330,20 +372,11 @@ fn row_failure(error: &OpError, is_keyless: bool) -> Failure {
     }
 }
 
-fn at(failure: Failure, change: &SchemaChange) -> Failure {
-    on_row(failure, Some(&change.gtid), change.statement.tables.first())
-}
-
-/// The position after units with these identities.
-fn advanced<'a>(from: &Position, units: impl Iterator<Item = (&'a Gtid, &'a Fingerprint)>) -> Position {
-    let mut position = from.clone();
-    let mut last = None;
-    for (gtid, fingerprint) in units {
-        position.processed.insert(gtid);
-        last = Some((gtid, fingerprint));
-    }
-    if let Some((gtid, fingerprint)) = last {
-        position.last = Some((gtid.clone(), fingerprint.clone()));
-    }
-    position
+/// XA transactions known from before the stream that the units resolve.
+fn resolved_xids(units: &[Unit]) -> Vec<XidDigest> {
+    let resolution = |unit: &Unit| match unit {
+        Unit::Transaction(transaction) => transaction.resolves.as_ref()?.startup,
+        Unit::Prepared(_) | Unit::SchemaChange(_) => None,
+    };
+    units.iter().filter_map(resolution).collect()
 }

@@ -10,9 +10,10 @@ use crate::schema::TargetType;
 /// `src/backend/utils/adt/arrayfuncs.c`, `array_recv`).
 const HEADER_BYTES: usize = 20;
 
-/// The array type whose elements a column's fields are.
-pub(super) const fn array_type(target: TargetType) -> Type {
-    match target {
+/// The array type whose elements a column's fields are. `None` for a column that is an array itself:
+/// unnesting goes through all dimensions at once.
+pub(super) const fn array_type(target: TargetType) -> Option<Type> {
+    Some(match target {
         TargetType::Boolean => Type::BOOL_ARRAY,
         TargetType::SmallInt => Type::INT2_ARRAY,
         TargetType::Integer => Type::INT4_ARRAY,
@@ -29,7 +30,8 @@ pub(super) const fn array_type(target: TargetType) -> Type {
         TargetType::TimestampTz { .. } => Type::TIMESTAMPTZ_ARRAY,
         TargetType::Interval { .. } => Type::INTERVAL_ARRAY,
         TargetType::Jsonb => Type::JSONB_ARRAY,
-    }
+        TargetType::RealArray => return None,
+    })
 }
 
 /// One array parameter for each column of the rows. A row is its columns' fields, which are also

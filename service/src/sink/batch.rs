@@ -8,31 +8,26 @@
 //!   the verdict is always that of this order, and names the transaction.
 //! - Tables without a key keep their own order within the part.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::catalog;
 use super::checkpoint::CommitError;
+use super::conversions::Ledger;
 use super::error;
-use super::net::{KeyColumns, NetRows};
+use super::part::{Converted, Part, Place, RowChange};
 use super::rows::{RowError, RowWriter, SET_ROWS_MIN};
 use super::tables::{Table, Tables};
 use super::transaction::{Cause, Expect, FencedTransaction, OpError, Origin};
-use crate::convert::RowEncoder;
+use crate::convert::Obstacle;
 use crate::fold::unit::{RowsChange, RowsKind, Transaction};
 use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableName;
+use crate::schema::policy::TargetChange;
 
 /// Up to this many rows a part is written in source order: statements in flight behind one another
 /// are then as quick, and there is nothing to undo.
-const ORDERED_ROWS_MAX: u64 = 16;
-
-/// A part ends beyond this many bytes of images or collected rows: what is held twice, as images
-/// and as rows, stays small, and so does what a conflict repeats.
-const PART_BYTES_MAX: usize = 8 << 20;
-
-/// A part ends beyond this many rows, however small: bounds the bookkeeping of each.
-const PART_ROWS_MAX: u64 = 100_000;
+const ORDERED_ROWS_MAX: usize = 16;
 
 /// Writes the rows of one attempt at a batch.
 pub(super) struct BatchWriter<'a, 'tx> {
@@ -42,7 +37,10 @@ pub(super) struct BatchWriter<'a, 'tx> {
     /// Number of the batch.
     batch: u64,
     part: Part,
+    /// Of the change in hand.
+    converted: Converted,
     written: Written,
+    ledger: Ledger,
 }
 
 /// What an attempt has written.
@@ -57,6 +55,14 @@ pub(super) struct Written {
     pub(super) conflicts: u64,
 }
 
+/// A change of a table's column that a transaction's row needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Needed {
+    pub(super) table: usize,
+    pub(super) change: TargetChange,
+    pub(super) gtid: Gtid,
+}
+
 /// Why an attempt ended.
 pub(super) enum Interrupt {
     /// Found on this side, in the unit in hand. Earlier units may hide a failure still in flight;
@@ -67,6 +73,7 @@ pub(super) enum Interrupt {
     },
     /// Reported by the server, for the statement that says where it came from.
     Op(OpError),
+    Change(Needed),
     Other(Failure),
 }
 
@@ -85,47 +92,17 @@ impl From<CommitError> for Interrupt {
     }
 }
 
-/// Changes that are not written yet.
-#[derive(Default)]
-struct Part {
-    /// In source order.
-    changes: Vec<PartChange>,
-    /// Net effects of the tables whose changes can be merged, by the tables' indexes.
-    nets: BTreeMap<usize, NetRows>,
-    rows: u64,
-    image_bytes: usize,
-    net_bytes: usize,
-}
-
-struct PartChange {
-    unit: usize,
-    gtid: Gtid,
-    table: usize,
-    change: RowsChange,
-}
-
-impl Part {
-    const fn is_full(&self) -> bool {
-        self.rows > PART_ROWS_MAX || self.image_bytes > PART_BYTES_MAX || self.net_bytes > PART_BYTES_MAX
-    }
-
-    fn clear(&mut self) {
-        self.changes.clear();
-        self.nets.values_mut().for_each(NetRows::clear);
-        self.rows = 0;
-        self.image_bytes = 0;
-        self.net_bytes = 0;
-    }
-}
-
 impl<'a, 'tx> BatchWriter<'a, 'tx> {
+    /// `ledger` has what the transaction has changed for its rows already.
     pub(super) fn new(
         tx: &'a mut FencedTransaction<'tx>,
         tables: &'a mut Tables,
         rows: &'a mut RowWriter,
+        ledger: Ledger,
     ) -> Self {
         let batch = tables.begin_batch();
-        Self { tx, tables, rows, batch, part: Part::default(), written: Written::default() }
+        let (part, converted, written) = Default::default();
+        Self { tx, tables, rows, batch, part, converted, written, ledger }
     }
 
     /// Takes in the changes of the batch's unit with this index.
@@ -140,9 +117,9 @@ impl<'a, 'tx> BatchWriter<'a, 'tx> {
     }
 
     /// Writes what is left. Statements may be in flight afterwards.
-    pub(super) async fn finish(mut self) -> Result<Written, Interrupt> {
+    pub(super) async fn finish(mut self) -> Result<(Written, Ledger), Interrupt> {
         self.write_part().await?;
-        Ok(self.written)
+        Ok((self.written, self.ledger))
     }
 
     async fn add_change(&mut self, unit: usize, gtid: &Gtid, change: &RowsChange) -> Result<(), Interrupt> {
@@ -158,22 +135,28 @@ impl<'a, 'tx> BatchWriter<'a, 'tx> {
             let client = self.tx.quiet_client().await?;
             table.prepare(client, self.batch).await.map_err(interrupt)?;
         }
-        let rows = collect(self.rows, &mut self.part, table, index, change)
-            .map_err(|halt| interrupt(halt.into()))?;
+        let writing = table.writing().map_err(|halt| interrupt(halt.into()))?;
+        let place = Place { unit, table: index };
+        let added = self.part.add(place, (writing.model, writing.encoder), change, &mut self.converted);
+        let rows = added.map_err(|obstacle| match obstacle {
+            Obstacle::Halt(halt) => interrupt(halt.into()),
+            Obstacle::Change(change) => {
+                Interrupt::Change(Needed { table: index, change, gtid: gtid.clone() })
+            }
+        })?;
+        self.ledger.stored(index, &mut self.converted.stored, Some(gtid));
+        self.ledger.removed(index, &mut self.converted.removed);
         *self.written.rows.entry((index, change.kind)).or_default() += rows;
-        self.part.rows += rows;
-        self.part.image_bytes += change.images.len();
         self.written.image_bytes += change.images.len() as u64;
-        self.part.changes.push(PartChange { unit, gtid: gtid.clone(), table: index, change: change.clone() });
         Ok(())
     }
 
     async fn write_part(&mut self) -> Result<(), Interrupt> {
         let mut part = std::mem::take(&mut self.part);
-        if part.rows <= ORDERED_ROWS_MAX || part.nets.is_empty() {
-            self.write_ordered(&part).await?;
+        if part.len() <= ORDERED_ROWS_MAX || part.nets().next().is_none() {
+            self.write_rows(part.rows()).await?;
         } else {
-            self.write_merged(&mut part).await?;
+            self.write_merged(&part).await?;
         }
         part.clear();
         self.part = part;
@@ -181,12 +164,12 @@ impl<'a, 'tx> BatchWriter<'a, 'tx> {
     }
 
     /// By net effect; where that fails, in source order.
-    async fn write_merged(&mut self, part: &mut Part) -> Result<(), Interrupt> {
-        for (&index, net) in &part.nets {
-            if net.changes() >= SET_ROWS_MIN
-                && let Some(table) = self.tables.get_mut(index)
-            {
-                let client = self.tx.quiet_client().await?;
+    async fn write_merged(&mut self, part: &Part) -> Result<(), Interrupt> {
+        // What fails in an earlier part must not pass for a failure of this one.
+        let client = self.tx.quiet_client().await?;
+        for (index, net, _) in part.nets() {
+            if net.changes() >= SET_ROWS_MIN {
+                let table = known(self.tables, index)?;
                 table.prepare_many(client).await.map_err(Interrupt::Other)?;
             }
         }
@@ -195,99 +178,49 @@ impl<'a, 'tx> BatchWriter<'a, 'tx> {
             Ok(()) => self.written.merged += 1,
             Err(Interrupt::Op(error)) if is_verdict(&error) => {
                 self.tx.undo_part().await?;
-                for index in part.changes.iter().map(|change| change.table) {
-                    self.tables.forget_look(index, self.batch);
-                }
+                self.tables.forget_looks(self.batch);
                 self.written.conflicts += 1;
-                self.write_ordered(part).await?;
+                self.write_rows(part.rows()).await?;
             }
             Err(interrupt) => return Err(interrupt),
         }
         Ok(self.tx.keep_part().await?)
     }
 
-    async fn write_net(&mut self, part: &mut Part) -> Result<(), Interrupt> {
-        for (&index, net) in &mut part.nets {
-            if net.changes() == 0 {
-                continue;
-            }
-            let Some(table) = self.tables.get_mut(index) else { continue };
-            let writing = table.writing().map_err(|halt| Interrupt::Other(halt.into()))?;
-            let written =
-                self.rows.write_net(self.tx, &writing, &net.net(), Origin::Merged { table: index }).await;
+    async fn write_net(&mut self, part: &Part) -> Result<(), Interrupt> {
+        for (index, net, fields) in part.nets() {
+            let table = known(self.tables, index)?;
+            let (writing, origin) = (table.writing().map_err(other)?, Origin::Merged { table: index });
+            let written = self.rows.write_net(self.tx, &writing, &net.net(fields), origin).await;
             written.map_err(|error| match error {
-                RowError::Halt(halt) => Interrupt::Other(halt.into()),
+                RowError::Halt(halt) => other(halt),
                 RowError::Op(error) => Interrupt::Op(error),
             })?;
             look_once(self.tx, table, index, self.batch).await?;
         }
-        for change in part.changes.iter().filter(|change| !part.nets.contains_key(&change.table)) {
-            self.write_change(change).await?;
-        }
+        self.write_rows(part.unmerged_rows()).await?;
         Ok(self.tx.drain().await?)
     }
 
-    async fn write_ordered(&mut self, part: &Part) -> Result<(), Interrupt> {
-        for change in &part.changes {
-            self.write_change(change).await?;
+    /// Sends rows in their order.
+    async fn write_rows<'r>(&mut self, rows: impl Iterator<Item = RowChange<'r>>) -> Result<(), Interrupt> {
+        for row in rows {
+            let index = row.place.table;
+            let table = known(self.tables, index)?;
+            self.rows.write(self.tx, &table.writing().map_err(other)?, &row).await?;
+            look_once(self.tx, table, index, self.batch).await?;
         }
         Ok(())
     }
-
-    /// Sends the rows of one change, in its order.
-    async fn write_change(&mut self, part_change: &PartChange) -> Result<(), Interrupt> {
-        let PartChange { unit, gtid, table: index, change } = part_change;
-        let interrupt = |failure: Failure| interrupt(*unit, gtid, change, failure);
-        let Some(table) = self.tables.get_mut(*index) else { return Err(interrupt(unknown_table())) };
-        table.check(&change.map).map_err(|halt| interrupt(halt.into()))?;
-        let writing = table.writing().map_err(|halt| interrupt(halt.into()))?;
-        let origin = Origin::Row { unit: *unit, table: *index };
-        let written = self.rows.write(self.tx, &writing, change, origin).await;
-        written.map_err(|error| match error {
-            RowError::Halt(halt) => interrupt(halt.into()),
-            RowError::Op(error) => Interrupt::Op(error),
-        })?;
-        Ok(look_once(self.tx, table, *index, self.batch).await?)
-    }
 }
 
-/// Takes a change into its table's net effect, or passes over its rows where there is none.
-/// Returns the number of rows.
-fn collect(
-    rows: &mut RowWriter,
-    part: &mut Part,
-    table: &Table,
-    index: usize,
-    change: &RowsChange,
-) -> Result<u64, Halt> {
-    let writing = table.writing()?;
-    if !part.nets.contains_key(&index)
-        && let Some(key) = KeyColumns::new(writing.model)
-    {
-        part.nets.insert(index, NetRows::new(key, writing.model.columns.len()));
-    }
-    match part.nets.get_mut(&index) {
-        Some(net) => {
-            let before = net.bytes();
-            let count = rows.collect(writing.encoder, change, net)?;
-            part.net_bytes += net.bytes() - before;
-            Ok(count)
-        }
-        None => count(writing.encoder, change),
-    }
+/// A table that a change was taken in for.
+fn known(tables: &mut Tables, index: usize) -> Result<&mut Table, Interrupt> {
+    tables.get_mut(index).ok_or_else(|| Interrupt::Other(unknown_table()))
 }
 
-fn count(encoder: &RowEncoder, change: &RowsChange) -> Result<u64, Halt> {
-    let mut images = &change.images[..];
-    let mut count = 0;
-    while !images.is_empty() {
-        encoder.skip(&mut images)?;
-        if change.kind == RowsKind::Update {
-            encoder.skip(&mut images)?;
-        }
-        count += 1;
-    }
-    Ok(count)
+fn other(halt: Halt) -> Interrupt {
+    Interrupt::Other(halt.into())
 }
 
 /// Asks, behind the table's first rows of a batch, whether the table still is what was checked.

@@ -4,12 +4,14 @@ use tokio_postgres::{Client, Row};
 
 use super::checkpoint::{CommitError, Progress, commit};
 use super::error::{failure, while_doing};
+use super::objects;
 use super::statements;
-use super::table_state::TableState;
+use super::table_state::{Ownership, TableState};
 use super::transaction::{FencedTransaction, OpError};
 use super::writer::Writer;
 use crate::halt::{Failure, Halt, Reason};
-use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, check_target};
+use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, Uniqueness, check_target};
+use crate::schema::names::Names;
 use crate::schema::phase::TablePhase;
 use crate::schema::render;
 use crate::schema::{TableModel, TableName};
@@ -140,7 +142,7 @@ pub async fn verify(client: &Client, tables: &[TableState]) -> Result<(), Failur
             return Err(on(Halt::new(Reason::CheckpointInvalid, detail), name));
         }
         match read_table(client, name).await? {
-            Some(found) => check(client, &state.model, &found).await?,
+            Some(found) => check(client, &state.model, &found, state.uniqueness()).await?,
             None => return Err(on(Halt::new(Reason::TargetDrift, "the target's table is missing"), name)),
         }
     }
@@ -149,13 +151,17 @@ pub async fn verify(client: &Client, tables: &[TableState]) -> Result<(), Failur
 
 /// Checks the model's table and holds it as it is until the transaction ends: the lock is that of
 /// a write. Returns what [`LOOK`] compares.
-pub(super) async fn hold_fit(client: &Client, model: &TableModel) -> Result<String, Failure> {
+pub(super) async fn hold_fit(
+    client: &Client,
+    model: &TableModel,
+    uniqueness: Uniqueness,
+) -> Result<String, Failure> {
     let doing = "locking a target table";
     let lock = statements::lock(model)?;
     client.batch_execute(&lock).await.map_err(while_doing(doing))?;
     let missing = || on(Halt::new(Reason::TargetDrift, "the target's table is missing"), &model.name);
     let found = read_table(client, &model.name).await?.ok_or_else(missing)?;
-    check(client, model, &found).await?;
+    check(client, model, &found, uniqueness).await?;
     let (schema, table) = render::target_name(&model.name)?;
     let row = client.query_one(SIGNATURE, &[&schema, &table]).await.map_err(while_doing(doing))?;
     row.try_get(0).map_err(while_doing(doing))
@@ -173,60 +179,128 @@ pub async fn claim_tables(writer: &mut Writer, tables: &[TableState]) -> Result<
 
 /// Makes the target's table ready for a copy from nothing and saves the state that the copy
 /// starts with, in one commit: the table is empty and has no chunk. One that is missing is
-/// created. With `owned` its rows are those of an earlier copy by this pipeline, and go, with the
-/// table where the source's definition has changed; else one that is there must be fit and empty,
-/// since nothing tells its rows from the source's.
+/// created. The rows of an earlier copy by this pipeline go, and with them a table that it created
+/// and that is no longer what the source's definition needs. One that is not the pipeline's must
+/// be fit and empty, since nothing tells its rows from the source's.
 ///
 /// # Errors
 /// `target_drift` for a table that is there and unfit or not empty, `target_preflight` without the
-/// privilege to create it or when another pipeline writes it.
-pub async fn begin_copy(writer: &mut Writer, state: &TableState, owned: bool) -> Result<(), Failure> {
+/// privilege to create it or when another pipeline writes it, `target_dependency` where something
+/// depends on a table that has to be dropped.
+pub async fn begin_copy(writer: &mut Writer, state: &mut TableState) -> Result<(), Failure> {
     refuse_shared(writer, std::slice::from_ref(state)).await?;
     let mut tx = writer.begin().await.map_err(OpError::into_failure)?;
-    if owned {
-        clear(&mut tx, &state.model).await?;
+    if state.ownership != Ownership::Unclaimed {
+        clear(&mut tx, state).await?;
     }
-    create(&mut tx, &state.model).await?;
+    let created = create(&mut tx, &state.model).await?;
+    state.ownership = created.ownership.max(state.ownership);
     commit(tx, &Progress::CopyRestart(state)).await.map_err(CommitError::into_failure)
 }
 
-/// Empties the model's table, or drops it where it is not what the model needs. Either waits for
-/// every transaction that writes it: none can add rows afterwards.
-async fn clear(tx: &mut FencedTransaction<'_>, model: &TableModel) -> Result<(), Failure> {
+/// Empties the pipeline's table, or drops it where it created it and it is not what the model
+/// needs. Either waits for every transaction that writes it: none can add rows afterwards.
+async fn clear(tx: &mut FencedTransaction<'_>, state: &TableState) -> Result<(), Failure> {
+    let model = &state.model;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     let Some(found) = read_table(client, &model.name).await? else { return Ok(()) };
-    if check_target(model, &found).is_empty() {
-        let truncate = render::truncate_table(&model.name)?;
-        client.batch_execute(&truncate).await.map_err(while_doing("emptying a table"))
-    } else {
-        let drop_table = render::drop_table(&model.name)?;
-        client.batch_execute(&drop_table).await.map_err(while_doing("dropping a table"))
+    objects::drop_objects(client, &model.name).await?;
+    let fits = check_target(model, &found, Uniqueness::OfKey).is_empty();
+    // The labels of an enum are in a CHECK, and may have changed.
+    let keeps = fits && !has_checks(client, &model.name).await?;
+    match state.ownership {
+        Ownership::Created if !keeps => drop_table(client, &model.name).await.map(drop),
+        Ownership::Created => {
+            empty(client, &model.name).await?;
+            for statement in render::present_details(model)? {
+                client.batch_execute(&statement).await.map_err(while_doing("setting a table's defaults"))?;
+            }
+            Ok(())
+        }
+        _ if fits => empty(client, &model.name).await.map(drop),
+        _ => Ok(()),
     }
 }
 
-/// Creates the model's table, or checks one that is there and empty. Returns the statements run.
-pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -> Result<String, Failure> {
+const HAS_CHECKS: &str = "\
+    SELECT EXISTS (SELECT FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid \
+        JOIN pg_namespace n ON n.oid = c.relnamespace \
+        WHERE n.nspname = $1::text AND c.relname = $2::text AND k.contype = 'c')";
+
+async fn has_checks(client: &Client, name: &TableName) -> Result<bool, Failure> {
+    let doing = "reading the target's catalog";
+    let (schema, table) = render::target_name(name)?;
+    let row = client.query_one(HAS_CHECKS, &[&schema, &table]).await.map_err(while_doing(doing))?;
+    row.try_get(0).map_err(while_doing(doing))
+}
+
+/// Foreign keys of other tables that reference this one: TRUNCATE refuses it then, even while
+/// they are silent.
+const IS_REFERENCED: &str = "\
+    SELECT EXISTS (SELECT FROM pg_constraint f JOIN pg_class c ON c.oid = f.confrelid \
+        JOIN pg_namespace n ON n.oid = c.relnamespace \
+        WHERE n.nspname = $1::text AND c.relname = $2::text AND f.contype = 'f' AND f.conrelid <> f.confrelid)";
+
+/// Removes every row. Returns the statement run.
+pub(super) async fn empty(client: &Client, name: &TableName) -> Result<String, Failure> {
+    let doing = "emptying a table";
+    let (schema, table) = render::target_name(name)?;
+    let row = client.query_one(IS_REFERENCED, &[&schema, &table]).await.map_err(while_doing(doing))?;
+    let referenced: bool = row.try_get(0).map_err(while_doing(doing))?;
+    let statement = if referenced { render::delete_all(name)? } else { render::truncate_table(name)? };
+    client.batch_execute(&statement).await.map_err(|error| on_name(failure(doing, &error), name))?;
+    Ok(statement)
+}
+
+/// Drops the table. Returns the statement run.
+pub(super) async fn drop_table(client: &Client, name: &TableName) -> Result<String, Failure> {
+    let statement = render::drop_table(name)?;
+    client
+        .batch_execute(&statement)
+        .await
+        .map_err(|error| on_name(failure("dropping a table", &error), name))?;
+    Ok(statement)
+}
+
+/// What [`create`] did.
+pub(super) struct Created {
+    /// Whose the table is now.
+    pub(super) ownership: Ownership,
+    /// The statements run, none if the table was there.
+    pub(super) statements: String,
+}
+
+/// Creates the model's table, or checks one that is there and empty.
+pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -> Result<Created, Failure> {
     let name = &model.name;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     if let Some(found) = read_table(client, name).await? {
-        check(client, model, &found).await?;
+        check(client, model, &found, Uniqueness::OfKey).await?;
         let doing = "looking for rows in a target table";
         let row = client.query_one(&statements::has_rows(model)?, &[]).await.map_err(while_doing(doing))?;
         if row.try_get(0).map_err(while_doing(doing))? {
             let detail = "the target's table was not created by this pipeline and has rows: empty or drop it";
             return Err(on(Halt::new(Reason::TargetDrift, detail), name));
         }
-        return Ok(String::new());
+        return Ok(Created { ownership: Ownership::Adopted, statements: String::new() });
     }
-    let mut run = Vec::new();
-    if !schema_exists(client, &name.database).await? {
-        run.push(render::create_schema(&name.database)?);
-    }
-    run.push(render::create_table(model)?);
-    for statement in &run {
+    let mut run = create_schema(client, &name.database).await?;
+    let statements = render::create_statements(model, &mut relations(client, &name.database).await?)?;
+    for statement in &statements {
         client.batch_execute(statement).await.map_err(|error| failure("creating a table", &error))?;
     }
-    Ok(run.join(";\n"))
+    run.extend(statements);
+    Ok(Created { ownership: Ownership::Created, statements: run.join(";\n") })
+}
+
+/// Creates the schema where it is missing. Returns the statement run, if any.
+pub(super) async fn create_schema(client: &Client, schema: &str) -> Result<Vec<String>, Failure> {
+    if schema_exists(client, schema).await? {
+        return Ok(Vec::new());
+    }
+    let statement = render::create_schema(schema)?;
+    client.batch_execute(&statement).await.map_err(while_doing("creating a schema"))?;
+    Ok(vec![statement])
 }
 
 /// CREATE SCHEMA IF NOT EXISTS asks for the privilege to create even where the schema exists.
@@ -237,8 +311,23 @@ async fn schema_exists(client: &Client, schema: &str) -> Result<bool, Failure> {
     row.try_get(0).map_err(while_doing(doing))
 }
 
-async fn check(client: &Client, model: &TableModel, found: &TargetTable) -> Result<(), Failure> {
-    let mut differences = check_target(model, found);
+/// Names of everything that shares a namespace with the schema's indexes.
+pub(super) async fn relations(client: &Client, schema: &str) -> Result<Names, Failure> {
+    let doing = "reading the target's catalog";
+    let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+        WHERE n.nspname = $1::text";
+    let rows = client.query(sql, &[&schema]).await.map_err(while_doing(doing))?;
+    let names: Result<Vec<String>, _> = rows.iter().map(|row| row.try_get(0)).collect();
+    Ok(Names::new(names.map_err(while_doing(doing))?))
+}
+
+async fn check(
+    client: &Client,
+    model: &TableModel,
+    found: &TargetTable,
+    uniqueness: Uniqueness,
+) -> Result<(), Failure> {
+    let mut differences = check_target(model, found, uniqueness);
     if has_row_security(client, &model.name).await? {
         differences.push("its row security policies apply to Tidegate's role".to_owned());
     }
@@ -258,19 +347,22 @@ async fn has_row_security(client: &Client, name: &TableName) -> Result<bool, Fai
     row.try_get(0).map_err(while_doing(doing))
 }
 
-const READ_SHARED: &str = "\
+const READ_OWNER: &str = "\
     SELECT pipeline FROM tidegate.table_state \
-    WHERE pipeline <> $1::text AND target_schema = $2::text AND target_table = $3::text AND state <> 'detached'";
+    WHERE target_schema = $1::text AND target_table = $2::text AND state <> 'detached'";
+
+/// The pipeline that writes the target's table.
+pub(super) async fn owner(client: &Client, schema: &str, table: &str) -> Result<Option<String>, Failure> {
+    let doing = "looking for the pipeline of a table";
+    let row = client.query_opt(READ_OWNER, &[&schema, &table]).await.map_err(while_doing(doing))?;
+    row.map(|row| row.try_get(0)).transpose().map_err(while_doing(doing))
+}
 
 /// Names the other pipeline before the unique index would refuse the row without naming it.
 async fn refuse_shared(writer: &Writer, tables: &[TableState]) -> Result<(), Failure> {
-    let doing = "looking for other pipelines of a table";
     for state in tables {
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-            [&writer.fence().pipeline(), &state.target_schema, &state.target_table];
-        let row = writer.client().query_opt(READ_SHARED, &params).await.map_err(while_doing(doing))?;
-        if let Some(row) = row {
-            let other: &str = row.try_get(0).map_err(while_doing(doing))?;
+        let owner = owner(writer.client(), &state.target_schema, &state.target_table).await?;
+        if let Some(other) = owner.filter(|owner| owner != writer.fence().pipeline()) {
             let detail = format!("pipeline {other:?} writes the target's table already");
             return Err(on(Halt::new(Reason::TargetPreflight, detail), state.name()));
         }
@@ -280,4 +372,12 @@ async fn refuse_shared(writer: &Writer, tables: &[TableState]) -> Result<(), Fai
 
 fn on(halt: Halt, name: &TableName) -> Failure {
     halt.on_table(&name.database, &name.table).into()
+}
+
+/// Names the table that a halt is about.
+pub(super) fn on_name(failure: Failure, name: &TableName) -> Failure {
+    match failure {
+        Failure::Halt(halt) => on(*halt, name),
+        retry @ Failure::Retry { .. } => retry,
+    }
 }

@@ -1,16 +1,22 @@
 //! The position, and the one function that commits replicated data together with it.
 
+use std::collections::BTreeSet;
+
 use tokio_postgres::{Client, Row};
 
+use super::conversions::{self, Conversion};
 use super::error::{control_schema_invalid, while_doing};
+use super::objects::{self, ObjectRecord};
 use super::params::{Params, ParamsBuilder};
 use super::schema_change::AppliedChange;
 use super::table_state::{self, TableState, name_params};
+use super::target_change;
 use super::transaction::{Expect, FencedTransaction, OpError, Origin};
-use crate::fold::unit::Fingerprint;
+use crate::fold::unit::{Fingerprint, Transaction, Unit};
+use crate::fold::xa::XidDigest;
 use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
-use crate::schema::TableName;
+use crate::schema::{TableModel, TableName};
 
 /// How far the pipeline is, durably.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +27,39 @@ pub struct Position {
     pub pooled: GtidSet,
     /// The transaction processed last: received again on resume and compared.
     pub last: Option<(Gtid, Fingerprint)>,
+}
+
+impl Position {
+    /// Whether everything of the set is dealt with. Prepared XA transactions are, so that a
+    /// forgotten one holds up nobody who waits.
+    #[must_use]
+    pub fn reaches(&self, set: &GtidSet) -> bool {
+        self.processed.includes_with(&self.pooled, set)
+    }
+
+    /// Moves past a unit.
+    pub(super) fn advance(&mut self, unit: &Unit) {
+        match unit {
+            Unit::Prepared(prepared) => {
+                self.pooled.insert(&prepared.gtid);
+                return;
+            }
+            Unit::Transaction(Transaction { resolves: Some(resolution), .. }) => {
+                if let Some(prepare) = &resolution.prepare {
+                    self.pooled.remove(prepare);
+                    self.processed.insert(prepare);
+                }
+            }
+            Unit::Transaction(_) | Unit::SchemaChange(_) => {}
+        }
+        self.advance_past(unit.gtid(), unit.fingerprint());
+    }
+
+    /// Moves past a transaction that is processed now.
+    pub(super) fn advance_past(&mut self, gtid: &Gtid, fingerprint: &Fingerprint) {
+        self.processed.insert(gtid);
+        self.last = Some((gtid.clone(), fingerprint.clone()));
+    }
 }
 
 /// A pipeline's checkpoint and identity as read by a take-over.
@@ -52,23 +91,40 @@ pub(super) struct Batch<'a> {
     pub(super) position: &'a Position,
     /// Tables whose converge set the position includes now.
     pub(super) streaming: &'a [TableName],
+    /// Tables that are no longer replicated under these names, removed before `tables` are saved.
+    pub(super) removed: &'a [TableName],
     pub(super) tables: &'a [TableState],
     pub(super) changes: &'a [AppliedChange],
+    /// Known from before the stream and resolved by it.
+    pub(super) resolved_xids: &'a [XidDigest],
+    pub(super) columns: ColumnChanges<'a>,
     /// The position is past the open halt.
     pub(super) clears_halt: bool,
+}
+
+/// What policies did with values of the transaction's rows.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ColumnChanges<'a> {
+    /// Models of tables of which a column was changed.
+    pub(super) models: &'a [TableModel],
+    pub(super) conversions: &'a [Conversion],
 }
 
 /// What a transaction makes true beside its rows: always part of the same commit.
 pub(super) enum Progress<'a> {
     Batch(&'a Batch<'a>),
-    Chunk(&'a ChunkDone),
+    Chunk(&'a ChunkDone, ColumnChanges<'a>),
     Tables {
         tables: &'a [TableState],
         clears_halt: bool,
     },
-    /// A table's copy starts anew: its chunks are forgotten.
+    /// A table's copy starts anew: its chunks and objects are forgotten.
     CopyRestart(&'a TableState),
+    /// An index or constraint was built, or could not be.
+    Object(&'a ObjectRecord),
     Source(&'a Uuid),
+    /// XA transactions that may be resolved without having been prepared in the stream.
+    StartupXids(&'a BTreeSet<XidDigest>),
     Halt(&'a Halt),
 }
 
@@ -95,6 +151,12 @@ const COUNT_CHUNK: &str = "\
 
 const SET_SOURCE: &str =
     "UPDATE tidegate.pipeline SET source_server_uuid = $2::text::uuid WHERE name = $1::text";
+
+const ADD_STARTUP_XID: &str = "\
+    INSERT INTO tidegate.startup_xid (pipeline, xid_sha256) VALUES ($1::text, $2::bytea) ON CONFLICT DO NOTHING";
+
+const REMOVE_STARTUP_XID: &str =
+    "DELETE FROM tidegate.startup_xid WHERE pipeline = $1::text AND xid_sha256 = $2::bytea";
 
 /// An open halt at the same place counts on; another one is closed by the new one.
 const CLOSE_OTHER_HALT: &str = "\
@@ -166,14 +228,22 @@ async fn write(tx: &mut FencedTransaction<'_>, progress: &Progress<'_>) -> Resul
     let pipeline = tx.pipeline().to_owned();
     match progress {
         Progress::Batch(batch) => write_batch(tx, &pipeline, batch).await?,
-        Progress::Chunk(chunk) => write_chunk(tx, &pipeline, chunk).await?,
+        Progress::Chunk(chunk, columns) => {
+            write_columns(tx, &pipeline, *columns).await?;
+            write_chunk(tx, &pipeline, chunk).await?;
+        }
         Progress::Tables { tables, clears_halt } => {
             write_tables(tx, &pipeline, tables).await?;
             clear_halt(tx, &pipeline, *clears_halt).await?;
         }
         Progress::CopyRestart(table) => {
             write_tables(tx, &pipeline, std::slice::from_ref(*table)).await?;
-            for sql in [table_state::FORGET_CHUNKS, table_state::RESET_ROWS_COPIED] {
+            for sql in [
+                table_state::FORGET_CHUNKS,
+                table_state::RESET_ROWS_COPIED,
+                conversions::FORGET,
+                objects::FORGET,
+            ] {
                 let params = name_params(&pipeline, table.name()).build();
                 send(tx, "restarting a copy", sql, params, Expect::Any).await?;
             }
@@ -182,7 +252,24 @@ async fn write(tx: &mut FencedTransaction<'_>, progress: &Progress<'_>) -> Resul
             let params = ParamsBuilder::default().text(&pipeline).text(&server_uuid.to_string()).build();
             send(tx, "recording the source", SET_SOURCE, params, Expect::Rows(1)).await?;
         }
+        Progress::StartupXids(xids) => {
+            for xid in *xids {
+                let params = xid_params(&pipeline, xid);
+                send(tx, "saving prepared XA transactions", ADD_STARTUP_XID, params, Expect::Any).await?;
+            }
+        }
         Progress::Halt(halt) => write_halt(tx, &pipeline, halt).await?,
+        Progress::Object(record) => {
+            let params = name_params(&pipeline, &record.table)
+                .text(record.kind.name())
+                .text(&record.name)
+                .text(&record.target_name)
+                .text(record.outcome.name())
+                .optional_text(record.detail.as_deref())
+                .text(&record.statement)
+                .build();
+            send(tx, "recording an object", objects::SAVE, params, Expect::Rows(1)).await?;
+        }
     }
     Ok(())
 }
@@ -202,6 +289,12 @@ async fn write_batch(
     pipeline: &str,
     batch: &Batch<'_>,
 ) -> Result<(), CommitError> {
+    for name in batch.removed {
+        for sql in [table_state::FORGET_CHUNKS, table_state::REMOVE] {
+            let params = name_params(pipeline, name).build();
+            send(tx, "removing table states", sql, params, Expect::Any).await?;
+        }
+    }
     write_tables(tx, pipeline, batch.tables).await?;
     for name in batch.streaming {
         let params = name_params(pipeline, name).build();
@@ -210,14 +303,39 @@ async fn write_batch(
     for change in batch.changes {
         let params = name_params(pipeline, &change.table)
             .text(&change.gtid.to_string())
-            .text(change.kind.name())
+            .text(change.kind)
             .text(&change.statement)
             .build();
         send(tx, "recording a schema change", RECORD_CHANGE, params, Expect::Rows(1)).await?;
     }
+    for xid in batch.resolved_xids {
+        let params = xid_params(pipeline, xid);
+        send(tx, "forgetting a prepared XA transaction", REMOVE_STARTUP_XID, params, Expect::Any).await?;
+    }
+    write_columns(tx, pipeline, batch.columns).await?;
     clear_halt(tx, pipeline, batch.clears_halt).await?;
     let params = advance_params(pipeline, batch.seq, batch.position)?;
     send(tx, "advancing the checkpoint", ADVANCE, params, Expect::Any).await?;
+    Ok(())
+}
+
+fn xid_params(pipeline: &str, xid: &XidDigest) -> Params {
+    ParamsBuilder::default().text(pipeline).bytea(xid.as_bytes()).build()
+}
+
+async fn write_columns(
+    tx: &mut FencedTransaction<'_>,
+    pipeline: &str,
+    columns: ColumnChanges<'_>,
+) -> Result<(), CommitError> {
+    for model in columns.models {
+        let params = target_change::save_params(pipeline, model)?;
+        send(tx, "saving a table's model", target_change::SAVE_MODEL, params, Expect::Rows(1)).await?;
+    }
+    for entry in columns.conversions {
+        let params = conversions::record_params(pipeline, entry)?;
+        send(tx, "recording conversions", conversions::RECORD, params, Expect::Rows(1)).await?;
+    }
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use postgres_native_tls::MakeTlsConnector;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage};
 
 use super::error::{failure, redact, while_doing};
 use crate::config::TargetConfig;
@@ -31,7 +31,7 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
 
 /// Longest wait for a lock that another session holds on a target table: long enough for an
 /// ALTER TABLE or a short maintenance, short enough that the wait shows up as a named failure.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
+pub(super) const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Opens a session with the settings of an applying session.
 ///
@@ -66,13 +66,16 @@ pub(super) async fn set_up(client: &Client, config: &TargetConfig, version: i32)
     watch_for_lost_client(client).await
 }
 
-/// `server_version_num`, such as 150018.
+/// `server_version_num`, such as 150018. By the simple protocol: a proxy that pools, which is what
+/// the server may turn out to be, gets prepared statements wrong.
 pub(super) async fn server_version(client: &Client) -> Result<i32, Failure> {
-    let row = client
-        .query_one("SELECT current_setting('server_version_num')::int4", &[])
-        .await
-        .map_err(while_doing("asking the target for its version"))?;
-    row.try_get(0).map_err(while_doing("asking the target for its version"))
+    let asking = "asking the target for its version";
+    let answer = client.simple_query("SHOW server_version_num").await.map_err(while_doing(asking))?;
+    let number = answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+        _ => None,
+    });
+    number.ok_or_else(|| Failure::retry(Side::Target, format!("{asking}: the answer is no number")))
 }
 
 async fn dial(config: &TargetConfig) -> Result<Client, Failure> {

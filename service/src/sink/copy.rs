@@ -7,13 +7,18 @@ use futures_util::SinkExt;
 use tokio_postgres::{Client, CopyInSink};
 
 use super::catalog;
-use super::checkpoint::{ChunkDone, CommitError, Progress, commit};
+use super::checkpoint::{ChunkDone, ColumnChanges, CommitError, Progress, commit};
+use super::conversions::{Conversion, Ledger};
 use super::error::while_doing;
 use super::session::{Fence, Session};
 use super::statements;
+use super::target_change;
 use super::transaction::{FencedTransaction, OpError};
+use crate::convert::Uses;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableModel;
+use crate::schema::diff::Uniqueness;
+use crate::schema::policy::TargetChange;
 
 /// Bytes handed to the connection at a time: from 64 to 256 KiB the protocol's overhead is small
 /// and a buffer still fits the caches.
@@ -43,18 +48,38 @@ impl ChunkWriter {
 
     /// Opens the transaction and the COPY of one chunk, on a table that is checked and held: COPY
     /// rounds and cuts in silence to what a column's type has become.
-    pub async fn start(&mut self, model: &TableModel) -> Result<ChunkCopy<'_>, Failure> {
+    ///
+    /// `changes` are those of columns that the chunk's rows need: they are part of its transaction,
+    /// and no other chunk of the table may be open then. `model` has them already.
+    pub async fn start(
+        &mut self,
+        model: &TableModel,
+        changes: &[TargetChange],
+    ) -> Result<ChunkCopy<'_>, Failure> {
         let columns = i16::try_from(model.columns.len()).map_err(|_| {
             Halt::new(Reason::UnsupportedType, "a table has more columns than PostgreSQL allows")
         })?;
         let copy_in = statements::copy_in(model)?;
         let mut tx = self.session.begin(&self.fence).await.map_err(OpError::into_failure)?;
+        let mut ledger = Ledger::default();
+        for change in changes {
+            let statement = target_change::run(&mut tx, model, *change).await?;
+            ledger.changed(THE_TABLE, *change, &statement, None);
+        }
         let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
-        catalog::hold_fit(client, model).await?;
+        catalog::hold_fit(client, model, Uniqueness::OfKey).await?;
         let sink = client.copy_in(&copy_in).await.map_err(while_doing("opening a COPY"))?;
         let buffer = Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4);
-        let mut copy =
-            ChunkCopy { tx, sink: Box::pin(sink), buffer, columns: columns.to_be_bytes(), rows: 0 };
+        let mut copy = ChunkCopy {
+            tx,
+            sink: Box::pin(sink),
+            buffer,
+            columns: columns.to_be_bytes(),
+            rows: 0,
+            uses: Uses::default(),
+            ledger,
+            changed: !changes.is_empty(),
+        };
         copy.buffer.extend_from_slice(HEADER);
         Ok(copy)
     }
@@ -67,15 +92,20 @@ pub struct ChunkCopy<'a> {
     buffer: Vec<u8>,
     columns: [u8; 2],
     rows: u64,
+    uses: Uses,
+    ledger: Ledger,
+    /// The transaction holds changes of the table's columns.
+    changed: bool,
 }
 
 impl ChunkCopy<'_> {
     /// Starts a row and returns where its fields go: for each column in order an i32 length, -1
-    /// for NULL, and the value. Call [`Self::flush_if_full`] between rows.
-    pub fn row(&mut self) -> &mut Vec<u8> {
+    /// for NULL, and the value; and where the values that a policy gave are counted. Call
+    /// [`Self::flush_if_full`] between rows.
+    pub fn row(&mut self) -> (&mut Vec<u8>, &mut Uses) {
         self.rows += 1;
         self.buffer.extend_from_slice(&self.columns);
-        &mut self.buffer
+        (&mut self.buffer, &mut self.uses)
     }
 
     /// Whether the buffer wants to be handed over.
@@ -89,11 +119,11 @@ impl ChunkCopy<'_> {
         if self.is_full() { self.flush().await } else { Ok(()) }
     }
 
-    /// Ends the COPY and commits its rows with the chunk's own. Returns the number of rows.
+    /// Ends the COPY and commits its rows with the chunk's own.
     ///
     /// # Errors
     /// `internal_error` when the server counted other rows than were written.
-    pub async fn finish(mut self, chunk: &ChunkHeader<'_>) -> Result<u64, Failure> {
+    pub async fn finish(mut self, chunk: &ChunkHeader<'_>) -> Result<Copied, Failure> {
         self.buffer.extend_from_slice(&TRAILER);
         self.flush().await?;
         let rows = self.sink.as_mut().finish().await.map_err(while_doing("copying rows"))?;
@@ -106,8 +136,12 @@ impl ChunkCopy<'_> {
         }
         let ChunkHeader { model, chunk, bounds } = *chunk;
         let done = ChunkDone { table: model.name.clone(), chunk, bounds: bounds.clone(), rows };
-        commit(self.tx, &Progress::Chunk(&done)).await.map_err(CommitError::into_failure)?;
-        Ok(rows)
+        self.ledger.stored(THE_TABLE, &mut self.uses, None);
+        let conversions = self.ledger.entries(|_| Some(model));
+        let models = if self.changed { std::slice::from_ref(model) } else { &[] };
+        let columns = ColumnChanges { models, conversions: &conversions };
+        commit(self.tx, &Progress::Chunk(&done, columns)).await.map_err(CommitError::into_failure)?;
+        Ok(Copied { rows, conversions })
     }
 
     async fn flush(&mut self) -> Result<(), Failure> {
@@ -115,6 +149,17 @@ impl ChunkCopy<'_> {
         let full = Bytes::from(std::mem::replace(&mut self.buffer, next));
         self.sink.send(full).await.map_err(while_doing("copying rows"))
     }
+}
+
+/// The place of a chunk's only table in its ledger.
+const THE_TABLE: usize = 0;
+
+/// What a chunk committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    pub rows: u64,
+    /// What it added to the ledger.
+    pub conversions: Vec<Conversion>,
 }
 
 /// Which chunk of which table.

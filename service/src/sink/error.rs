@@ -40,6 +40,7 @@ const CONDITIONS: &[(&str, &str, Class)] = &[
     ("25006", "read_only_sql_transaction", Class::Retry),
     ("28000", "invalid_authorization_specification", Class::Retry),
     ("28P01", "invalid_password", Class::Retry),
+    ("2BP01", "dependent_objects_still_exist", Class::Halt(Reason::TargetDependency)),
     ("3D000", "invalid_catalog_name", Class::Retry),
     ("3F000", "invalid_schema_name", Class::Halt(Reason::TargetDrift)),
     ("40001", "serialization_failure", Class::Retry),

@@ -11,13 +11,13 @@ use std::ops::Range;
 use super::params::{Field, Fields};
 use crate::schema::{TableModel, TargetType};
 
-/// Collects changes of one table in source order.
+/// Collects changes of one table in source order. The rows stay with the caller, whose fields every
+/// call must bring: a row is a place in these.
 pub(super) struct NetRows {
     key: KeyColumns,
     columns: usize,
-    /// Keys and rows as fields, one behind the other.
+    /// The keys' fields, one behind the other.
     keys: Vec<u8>,
-    rows: Vec<u8>,
     changes: Vec<Change>,
 }
 
@@ -75,7 +75,7 @@ impl KeyColumns {
                 | TargetType::Timestamp { .. }
                 | TargetType::TimestampTz { .. }
                 | TargetType::Interval { .. } => false,
-                TargetType::Jsonb => return None,
+                TargetType::Jsonb | TargetType::RealArray => return None,
             };
             Some(KeyColumn { index, is_float })
         };
@@ -114,12 +114,12 @@ pub(super) struct NotThisTable;
 
 impl NetRows {
     pub(super) fn new(key: KeyColumns, columns: usize) -> Self {
-        Self { key, columns, keys: Vec::new(), rows: Vec::new(), changes: Vec::new() }
+        Self { key, columns, keys: Vec::new(), changes: Vec::new() }
     }
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
-        self.keys.len() + self.rows.len() + self.changes.len() * size_of::<Change>()
+        self.keys.len() + self.changes.len() * size_of::<Change>()
     }
 
     /// Number of changes; a key change is two.
@@ -130,65 +130,66 @@ impl NetRows {
     /// Forgets the changes and keeps the buffers.
     pub(super) fn clear(&mut self) {
         self.keys.clear();
-        self.rows.clear();
         self.changes.clear();
     }
 
     /// The row is there afterwards, whether its key was there before or not.
-    pub(super) fn upsert(&mut self, row: &[u8]) -> Result<(), NotThisTable> {
-        let start = self.rows.len();
-        let key = self.append_key(row)?;
-        self.rows.extend_from_slice(row);
-        self.push(key, Some(start..self.rows.len()));
+    pub(super) fn upsert(&mut self, fields: &[u8], row: &Range<usize>) -> Result<(), NotThisTable> {
+        let key = self.append_key(fields, row)?;
+        self.push(key, Some(row.clone()));
         Ok(())
     }
 
     /// The key of this row is gone afterwards.
-    pub(super) fn delete(&mut self, row: &[u8]) -> Result<(), NotThisTable> {
-        let key = self.append_key(row)?;
+    pub(super) fn delete(&mut self, fields: &[u8], row: &Range<usize>) -> Result<(), NotThisTable> {
+        let key = self.append_key(fields, row)?;
         self.push(key, None);
         Ok(())
     }
 
     /// The row `before` has become `after`.
-    pub(super) fn update(&mut self, before: &[u8], after: &[u8]) -> Result<(), NotThisTable> {
-        let old = self.append_key(before)?;
-        let start = self.rows.len();
-        let new = self.append_key(after)?;
+    pub(super) fn update(
+        &mut self,
+        fields: &[u8],
+        before: &Range<usize>,
+        after: &Range<usize>,
+    ) -> Result<(), NotThisTable> {
+        let old = self.append_key(fields, before)?;
+        let new = self.append_key(fields, after)?;
         if self.keys.get(old.clone()) == self.keys.get(new.clone()) {
             self.keys.truncate(new.start);
-            self.rows.extend_from_slice(after);
-            self.push(old, Some(start..self.rows.len()));
+            self.push(old, Some(after.clone()));
         } else {
             self.push(old, None);
-            self.rows.extend_from_slice(after);
-            self.push(new, Some(start..self.rows.len()));
+            self.push(new, Some(after.clone()));
         }
         Ok(())
     }
 
     /// What is left of the changes, in the order of the keys' bytes: neighbours in the index are
     /// written one after the other.
-    pub(super) fn net(&mut self) -> Net<'_> {
+    pub(super) fn net<'a>(&'a self, fields: &'a [u8]) -> Net<'a> {
         let keys = &self.keys;
+        let mut sorted: Vec<&Change> = self.changes.iter().collect();
         // Stable: of changes with one key the last stays the last.
-        self.changes.sort_by(|a, b| compare(keys, a, b));
+        sorted.sort_by(|a, b| compare(keys, a, b));
         let mut net = Net { deletes: Vec::new(), upserts: Vec::new() };
-        for (index, change) in self.changes.iter().enumerate() {
-            let next = self.changes.get(index + 1);
+        for (index, change) in sorted.iter().enumerate() {
+            let next = sorted.get(index + 1);
             if next.is_some_and(|next| compare(keys, change, next) == Ordering::Equal) {
                 continue;
             }
             match &change.row {
-                Some(row) => net.upserts.extend(self.rows.get(row.clone())),
+                Some(row) => net.upserts.extend(fields.get(row.clone())),
                 None => net.deletes.extend(keys.get(change.key.clone())),
             }
         }
         net
     }
 
-    fn append_key(&mut self, row: &[u8]) -> Result<Range<usize>, NotThisTable> {
+    fn append_key(&mut self, fields: &[u8], row: &Range<usize>) -> Result<Range<usize>, NotThisTable> {
         let start = self.keys.len();
+        let row = fields.get(row.clone()).ok_or(NotThisTable)?;
         if self.key.append(row, self.columns, &mut self.keys) {
             Ok(start..self.keys.len())
         } else {

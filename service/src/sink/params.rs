@@ -62,6 +62,11 @@ impl ParamsBuilder {
         }
     }
 
+    /// A parameter of type bytea.
+    pub(super) fn bytea(self, value: &[u8]) -> Self {
+        self.field(Some(value))
+    }
+
     pub(super) fn build(self) -> Params {
         Params::new(self.fields.freeze(), self.count)
     }

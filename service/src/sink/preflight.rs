@@ -9,9 +9,9 @@ use super::connect::{OLDEST_SERVER, log_in, server_version, set_up};
 use super::error::while_doing;
 use super::statements;
 use crate::config::TargetConfig;
-use crate::halt::Failure;
+use crate::halt::{Failure, Halt, Reason, Side};
 use crate::preflight::Finding;
-use crate::schema::diff::check_target;
+use crate::schema::diff::{Uniqueness, check_target};
 use crate::schema::render::{self, quote_ident};
 use crate::schema::{TableModel, TableName};
 
@@ -38,19 +38,62 @@ pub async fn check(
         return Ok(vec![finding]);
     }
     set_up(&client, config, version).await?;
-    let mut findings = Vec::new();
-    check_server(&client, &mut findings).await?;
-    let is_standby: bool = scalar(&client, "SELECT pg_is_in_recovery()", &[]).await?;
-    if is_standby {
-        findings.push(standby());
+    if is_standby(&client).await? {
+        let mut findings = vec![standby()];
+        check_server(&client, &mut findings).await?;
         return Ok(findings);
     }
-    check_role(&client, version, &mut findings).await?;
-    check_schemas(&client, tables, &mut findings).await?;
+    check_session(&client, pipeline, tables).await
+}
+
+/// What has to be known before a pipeline is taken over: a take-over takes a lock, which behind a
+/// proxy that pools would stay with a backend that serves anyone, and it writes.
+///
+/// # Errors
+/// A halt `target_preflight` behind such a proxy and where an administrator keeps writers out. A
+/// standby is retried: an address may point at one shortly before it is promoted.
+pub async fn before_take_over(config: &TargetConfig, client: &Client) -> Result<(), Failure> {
+    if let Some(finding) = pooling(config, client).await? {
+        return Err(refusal(&finding).into());
+    }
+    if is_standby(client).await? {
+        return Err(Failure::retry(Side::Target, told(&standby())));
+    }
+    match read_only(client).await? {
+        Some(finding) => Err(refusal(&finding).into()),
+        None => Ok(()),
+    }
+}
+
+/// Checks everything that [`before_take_over`] has not, on the session that has taken over.
+///
+/// # Errors
+/// Only what keeps the checks from being made at all.
+pub async fn check_session(
+    client: &Client,
+    pipeline: &str,
+    tables: &[TableModel],
+) -> Result<Vec<Finding>, Failure> {
+    let mut findings = Vec::new();
+    check_server(client, &mut findings).await?;
+    check_role(client, &mut findings).await?;
+    check_schemas(client, tables, &mut findings).await?;
     for model in tables {
-        check_table(&client, pipeline, model, &mut findings).await?;
+        check_table(client, pipeline, model, &mut findings).await?;
     }
     Ok(findings)
+}
+
+fn refusal(finding: &Finding) -> Halt {
+    Halt::new(Reason::TargetPreflight, told(finding))
+}
+
+fn told(finding: &Finding) -> String {
+    format!("{}: {}", finding.name, finding.problem)
+}
+
+async fn is_standby(client: &Client) -> Result<bool, Failure> {
+    scalar(client, "SELECT pg_is_in_recovery()", &[]).await
 }
 
 async fn scalar<T>(client: &Client, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<T, Failure>
@@ -81,24 +124,29 @@ fn standby() -> Finding {
 
 /// Two sessions of a server have two backends. Behind a proxy that lends backends by the
 /// transaction, the second session gets the one that the first has just given back.
-///
-/// To be asked before a take-over: its lock would stay with a backend that serves anyone.
-pub async fn pooling(config: &TargetConfig, client: &Client) -> Result<Option<Finding>, Failure> {
+async fn pooling(config: &TargetConfig, client: &Client) -> Result<Option<Finding>, Failure> {
     let second = log_in(config).await?;
     let before = backend(client).await?;
-    second.batch_execute("BEGIN").await.map_err(while_doing(DOING))?;
+    match second.batch_execute("BEGIN").await {
+        Ok(()) => {}
+        // No server answers so: a proxy that pools by statement has no use for a transaction.
+        Err(error) if error.code() == Some(&SqlState::PROTOCOL_VIOLATION) => return Ok(Some(pooled())),
+        Err(error) => return Err(while_doing(DOING)(error)),
+    }
     let other = backend(&second).await?;
     // With one backend to lend, the first session would now wait for the second.
     let moved = before == other || backend(client).await? != before;
     second.batch_execute("ROLLBACK").await.map_err(while_doing(DOING))?;
-    Ok(moved.then(|| {
-        Finding::error(
-            "target.pooling",
-            "the connection goes through a proxy that pools by transaction or statement",
-            "the lock that keeps a second writer out, session settings and prepared statements belong to a session",
-            "point target.url at the server itself, or set pool_mode = session for this database",
-        )
-    }))
+    Ok(moved.then(pooled))
+}
+
+fn pooled() -> Finding {
+    Finding::error(
+        "target.pooling",
+        "the connection goes through a proxy that pools by transaction or statement",
+        "the lock that keeps a second writer out, session settings and prepared statements belong to a session",
+        "point target.url at the server itself, or set pool_mode = session for this database",
+    )
 }
 
 /// The server process that serves the session. By the simple protocol: prepared statements are what
@@ -121,17 +169,21 @@ async fn check_server(client: &Client, findings: &mut Vec<Finding>) -> Result<()
             "CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8', and point target.url at it",
         ));
     }
-    let read_only: bool =
-        scalar(client, "SELECT current_setting('default_transaction_read_only')::bool", &[]).await?;
-    if read_only {
-        findings.push(Finding::error(
-            "target.read_only",
-            "default_transaction_read_only is on",
-            "Tidegate does not override what an administrator set to keep writers out",
-            format!("{} SET default_transaction_read_only = off", alter_role(client).await?),
-        ));
-    }
+    findings.extend(read_only(client).await?);
     Ok(())
+}
+
+async fn read_only(client: &Client) -> Result<Option<Finding>, Failure> {
+    let setting = "SELECT current_setting('default_transaction_read_only')::bool";
+    if !scalar::<bool>(client, setting, &[]).await? {
+        return Ok(None);
+    }
+    Ok(Some(Finding::error(
+        "target.read_only",
+        "default_transaction_read_only is on",
+        "Tidegate does not override what an administrator set to keep writers out",
+        format!("{} SET default_transaction_read_only = off", alter_role(client).await?),
+    )))
 }
 
 /// `ALTER ROLE … IN DATABASE …`, which has precedence over the other places of a setting.
@@ -144,7 +196,7 @@ async fn role(client: &Client) -> Result<String, Failure> {
     scalar(client, "SELECT quote_ident(current_user)", &[]).await
 }
 
-async fn check_role(client: &Client, version: i32, findings: &mut Vec<Finding>) -> Result<(), Failure> {
+async fn check_role(client: &Client, findings: &mut Vec<Finding>) -> Result<(), Failure> {
     let silence = client.batch_execute("SET session_replication_role = replica").await;
     match silence {
         Ok(()) => {
@@ -152,7 +204,7 @@ async fn check_role(client: &Client, version: i32, findings: &mut Vec<Finding>) 
         }
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             let role = role(client).await?;
-            let fix = if version >= HAS_GRANT_SET {
+            let fix = if server_version(client).await? >= HAS_GRANT_SET {
                 format!("GRANT SET ON PARAMETER session_replication_role TO {role}")
             } else {
                 format!("ALTER ROLE {role} SUPERUSER")
@@ -245,7 +297,10 @@ async fn check_table(
 ) -> Result<(), Failure> {
     let Some(found) = catalog::read_table(client, &model.name).await? else { return Ok(()) };
     let table = render::qualified(&model.name)?;
-    for difference in check_target(model, &found) {
+    let owner = owner(client, &model.name).await?;
+    let is_own = owner.as_deref() == Some(pipeline);
+    let uniqueness = if is_own { Uniqueness::OfSource } else { Uniqueness::OfKey };
+    for difference in check_target(model, &found, uniqueness) {
         findings.push(Finding::error(
             "target.table",
             format!("{table}: {difference}"),
@@ -262,24 +317,32 @@ async fn check_table(
             "replicated rows are inserted, updated and deleted, and matched by their key",
             format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {}", role(client).await?),
         ));
-    } else if !is_known(client, pipeline, &model.name).await?
-        && scalar::<bool>(client, &statements::has_rows(model)?, &[]).await?
-    {
+    } else if let Some(owner) = owner {
+        if !is_own {
+            findings.push(Finding::error(
+                "target.table_owner",
+                format!("pipeline {owner:?} writes {table}"),
+                "a table has one pipeline: its rows are that one's, and it must not be emptied for another",
+                format!(
+                    "Set pipeline.name = {owner:?} to go on with it, or exclude the table in one of the two"
+                ),
+            ));
+        }
+    } else if scalar::<bool>(client, &statements::has_rows(model)?, &[]).await? {
         findings.push(Finding::error(
             "target.table_rows",
-            format!("{table} has rows and was not copied by this pipeline"),
-            "nothing tells its rows from the source's",
+            format!("{table} has rows, and no pipeline writes it"),
+            "nothing tells its rows from the source's: rename the table if somebody needs them, else empty it",
             format!("TRUNCATE TABLE {table}"),
         ));
     }
     Ok(())
 }
 
-async fn is_known(client: &Client, pipeline: &str, name: &TableName) -> Result<bool, Failure> {
+/// The pipeline that has copied the table and not let go of it.
+async fn owner(client: &Client, name: &TableName) -> Result<Option<String>, Failure> {
     if !scalar::<bool>(client, "SELECT to_regclass('tidegate.table_state') IS NOT NULL", &[]).await? {
-        return Ok(false);
+        return Ok(None);
     }
-    let sql = "SELECT EXISTS (SELECT FROM tidegate.table_state \
-        WHERE pipeline = $1::text AND source_database = $2::text AND source_table = $3::text)";
-    scalar(client, sql, &[&pipeline, &name.database, &name.table]).await
+    catalog::owner(client, &name.database, &name.table).await
 }

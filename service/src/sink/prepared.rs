@@ -13,7 +13,8 @@ pub(super) enum Prepared {
     Keyed {
         upsert: Statement,
         delete: Statement,
-        /// For many rows at once: prepared when there are many for the first time.
+        /// For many rows at once: prepared when there are many for the first time, where a column's
+        /// values can be an array.
         many: Option<Many>,
     },
     /// A change finds its row by all of its columns.
@@ -29,13 +30,12 @@ pub(super) struct Many {
 }
 
 impl Prepared {
-    /// Sees to it that the statements for many rows are there, where there is a key.
+    /// Sees to it that the statements for many rows are there, where there can be any.
     pub(super) async fn prepare_many(&mut self, client: &Client, model: &TableModel) -> Result<(), Failure> {
         let Self::Keyed { many: many @ None, .. } = self else { return Ok(()) };
-        let array = |column: &Column| arrays::array_type(column.target);
-        let columns: Vec<Type> = model.columns.iter().map(array).collect();
-        let key: Vec<Type> =
-            model.key.iter().filter_map(|&index| model.columns.get(index)).map(array).collect();
+        let arrays = model.columns.iter().map(|column| arrays::array_type(column.target));
+        let Some(columns) = arrays.collect::<Option<Vec<Type>>>() else { return Ok(()) };
+        let key: Vec<Type> = model.key.iter().filter_map(|&index| columns.get(index)).cloned().collect();
         *many = Some(Many {
             upsert: typed(client, &statements::upsert_many(model)?, &columns).await?,
             upserts_all: statements::replaces(model),
@@ -111,5 +111,6 @@ fn takes(inferred: &Type, target: TargetType) -> bool {
         TargetType::TimestampTz { .. } => *inferred == Type::TIMESTAMPTZ,
         TargetType::Interval { .. } => *inferred == Type::INTERVAL,
         TargetType::Jsonb => *inferred == Type::JSONB,
+        TargetType::RealArray => *inferred == Type::FLOAT4_ARRAY,
     }
 }

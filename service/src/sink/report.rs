@@ -4,6 +4,7 @@
 use tokio_postgres::{Client, Row};
 
 use super::checkpoint::{self, Checkpoint};
+use super::conversions::{self, Conversion};
 use super::error::while_doing;
 use super::table_state::{self, TableState};
 use crate::halt::Failure;
@@ -21,6 +22,8 @@ pub struct Report {
     pub tables: Vec<TableState>,
     /// Latest first, at most one hundred.
     pub halts: Vec<RecordedHalt>,
+    /// In name order; empty while the control schema is older than the ledger.
+    pub conversions: Vec<Conversion>,
 }
 
 /// A row of `tidegate.halt`. Times are as PostgreSQL prints them in UTC.
@@ -54,7 +57,13 @@ pub async fn read(client: &Client, pipeline: &str) -> Result<Option<Report>, Fai
     let tables = table_state::load(client, pipeline).await?;
     let rows = client.query(READ_HALTS, &[&pipeline, &HALTS_MAX]).await.map_err(while_doing(DOING))?;
     let halts = rows.iter().map(halt).collect::<Result<_, _>>().map_err(while_doing(DOING))?;
-    Ok(Some(Report { checkpoint, tables, halts }))
+    let row = client
+        .query_one("SELECT to_regclass('tidegate.conversion') IS NOT NULL", &[])
+        .await
+        .map_err(while_doing(DOING))?;
+    let has_ledger: bool = row.try_get(0).map_err(while_doing(DOING))?;
+    let conversions = if has_ledger { conversions::load(client, pipeline).await? } else { Vec::new() };
+    Ok(Some(Report { checkpoint, tables, halts, conversions }))
 }
 
 fn halt(row: &Row) -> Result<RecordedHalt, tokio_postgres::Error> {

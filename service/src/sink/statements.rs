@@ -5,7 +5,7 @@
 
 use crate::halt::{Halt, Reason};
 use crate::schema::render::{qualified, quote_ident};
-use crate::schema::{Column, TableModel, TargetType};
+use crate::schema::{Column, TableModel, TableName, TargetType};
 
 /// Makes a statement fail unless it touches exactly one row, so that nothing has to be read
 /// before the commit is sent.
@@ -115,6 +115,11 @@ pub(super) fn lock(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("LOCK TABLE ONLY {} IN ROW EXCLUSIVE MODE", qualified(&model.name)?))
 }
 
+/// Takes the lock of a change of the table's definition: nobody else uses the table then.
+pub(super) fn lock_whole(name: &TableName) -> Result<String, Halt> {
+    Ok(format!("LOCK TABLE ONLY {} IN ACCESS EXCLUSIVE MODE", qualified(name)?))
+}
+
 /// Whether the table holds any row.
 pub(super) fn has_rows(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("SELECT EXISTS (SELECT FROM {})", qualified(&model.name)?))
@@ -146,6 +151,9 @@ fn same(column: &Column, n: usize) -> Result<String, Halt> {
         TargetType::Real => format!("float4send({name}) IS NOT DISTINCT FROM float4send(${n})"),
         TargetType::DoublePrecision => format!("float8send({name}) IS NOT DISTINCT FROM float8send(${n})"),
         TargetType::Jsonb => format!("jsonb_send({name}) IS NOT DISTINCT FROM jsonb_send(${n})"),
+        TargetType::RealArray => {
+            format!("array_send({name}) IS NOT DISTINCT FROM array_send(${n}::real[])")
+        }
         TargetType::Varchar { .. } | TargetType::Text => {
             format!("{name} COLLATE \"C\" IS NOT DISTINCT FROM ${n}")
         }
@@ -170,7 +178,7 @@ fn names<'a>(columns: impl Iterator<Item = &'a Column>) -> Result<String, Halt> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{MysqlType, TableName};
+    use crate::schema::MysqlType;
 
     fn model(key: &[usize], columns: &[(&str, TargetType)]) -> TableModel {
         let column = |&(name, target): &(&str, TargetType)| Column {
@@ -178,8 +186,10 @@ mod tests {
             mysql: MysqlType::Json,
             target,
             nullable: true,
+            not_null_dropped: false,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         };
         TableModel {
             name: TableName { database: "app".to_owned(), table: "a\"b".to_owned() },
@@ -187,6 +197,8 @@ mod tests {
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
+            default_charset: None,
+            details: Default::default(),
         }
     }
 

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use tokio_postgres::Client;
 
 use super::catalog;
+use super::checkpoint::Position;
 use super::params::{Params, ParamsBuilder};
 use super::prepared::{self, Prepared};
+use super::schema_change::Known;
 use super::table_state::TableState;
 use crate::binlog::table_map::TableMap;
 use crate::convert::RowEncoder;
-use crate::gtid::{Gtid, GtidSet};
+use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::phase::TablePhase;
+use crate::schema::policy::{Policies, TargetChange};
 use crate::schema::{TableModel, TableName, diff};
 
 /// Every table of the pipeline, by name.
@@ -22,10 +25,12 @@ pub(super) struct Tables {
     by_database: HashMap<String, HashMap<String, usize>>,
     /// Number of the batch in hand.
     batch: u64,
+    policies: Arc<Policies>,
 }
 
 pub(super) struct Table {
     pub(super) state: TableState,
+    policies: Arc<Policies>,
     shape: Option<Shape>,
     prepared: Option<Prepared>,
     /// What the target's table was when its statements were prepared.
@@ -48,9 +53,9 @@ pub(super) struct Writing<'a> {
 }
 
 impl Tables {
-    pub(super) fn new(states: Vec<TableState>) -> Self {
+    pub(super) fn new(states: Vec<TableState>, policies: Arc<Policies>) -> Self {
         let tables = Vec::with_capacity(states.len());
-        let mut tables = Self { tables, by_database: HashMap::new(), batch: 0 };
+        let mut tables = Self { tables, by_database: HashMap::new(), batch: 0, policies };
         for state in states {
             tables.add(state);
         }
@@ -61,7 +66,28 @@ impl Tables {
         let TableName { database, table } = state.name().clone();
         self.by_database.entry(database).or_default().insert(table, self.tables.len());
         let signature = String::new();
-        self.tables.push(Table { state, shape: None, prepared: None, signature, looked_in: 0 });
+        let policies = Arc::clone(&self.policies);
+        self.tables.push(Table { state, policies, shape: None, prepared: None, signature, looked_in: 0 });
+    }
+
+    /// Puts a state in the place of the one under its name, if any. What writing the table needs is
+    /// made anew: either table may be another one now.
+    pub(super) fn put(&mut self, state: TableState) {
+        self.remove(&state.name().clone());
+        self.add(state);
+    }
+
+    pub(super) fn remove(&mut self, name: &TableName) {
+        let Some(index) =
+            self.by_database.get_mut(&name.database).and_then(|tables| tables.remove(&name.table))
+        else {
+            return;
+        };
+        self.tables.swap_remove(index);
+        if let Some(moved) = self.tables.get(index) {
+            let TableName { database, table } = moved.state.name().clone();
+            self.by_database.entry(database).or_default().insert(table, index);
+        }
     }
 
     /// A batch begins: what was seen of the target's tables is to be looked at again. Returns its
@@ -83,27 +109,41 @@ impl Tables {
         self.tables.get_mut(index)
     }
 
-    pub(super) fn state(&self, name: &TableName) -> Option<&TableState> {
-        self.find(&name.database, &name.table).and_then(|index| self.get(index)).map(|table| &table.state)
-    }
-
     pub(super) fn states(&self) -> impl Iterator<Item = &TableState> {
         self.tables.iter().map(|table| &table.state)
     }
 
-    /// What this batch has locked and seen of a table is undone.
-    pub(super) fn forget_look(&mut self, index: usize, batch: u64) {
-        if let Some(table) = self.tables.get_mut(index)
-            && table.looked_in == batch
-        {
+    /// What this batch has locked of the target's tables may be undone: each is looked at again behind
+    /// its next rows.
+    pub(super) fn forget_looks(&mut self, batch: u64) {
+        for table in self.tables.iter_mut().filter(|table| table.looked_in == batch) {
             table.looked_in = 0;
         }
     }
 
-    /// Tables that show one state of the source once `processed` is reached.
-    pub(super) fn converged(&self, processed: &GtidSet) -> Vec<TableName> {
-        let converges = |state: &&TableState| state.has_converged(processed);
+    /// Tables that show one state of the source at `position`.
+    pub(super) fn converged(&self, position: &Position) -> Vec<TableName> {
+        let converges = |state: &&TableState| state.has_converged(position);
         self.states().filter(converges).map(|state| state.name().clone()).collect()
+    }
+
+    /// Provisional tables whose model a table map has confirmed since.
+    pub(super) fn confirmed(&self) -> Vec<TableState> {
+        let confirmed = self.tables.iter().filter(|table| table.state.provisional && table.shape.is_some());
+        confirmed.map(|table| TableState { provisional: false, ..table.state.clone() }).collect()
+    }
+
+    pub(super) fn mark_confirmed(&mut self) {
+        for table in self.tables.iter_mut().filter(|table| table.shape.is_some()) {
+            table.state.provisional = false;
+        }
+    }
+
+    /// The target's tables have been changed: each is checked again before it is written.
+    pub(super) fn look_again(&mut self) {
+        for table in &mut self.tables {
+            table.prepared = None;
+        }
     }
 
     pub(super) fn mark_streaming(&mut self, names: &[TableName]) {
@@ -115,7 +155,76 @@ impl Tables {
     }
 }
 
+impl Known for Tables {
+    fn state(&self, name: &TableName) -> Option<&TableState> {
+        self.find(&name.database, &name.table).and_then(|index| self.get(index)).map(|table| &table.state)
+    }
+
+    fn all(&self) -> Vec<&TableState> {
+        self.states().collect()
+    }
+
+    fn in_database(&self, database: &str) -> Vec<&TableState> {
+        let mut states: Vec<_> = self.states().filter(|state| state.name().database == database).collect();
+        states.sort_by_key(|state| state.name());
+        states
+    }
+}
+
+impl Tables {
+    pub(super) fn model(&self, table: usize) -> Option<&TableModel> {
+        self.tables.get(table).map(|table| &table.state.model)
+    }
+
+    /// Makes the changes of policies in the models. Returns what the models were.
+    pub(super) fn change(
+        &mut self,
+        changes: impl Iterator<Item = (usize, TargetChange)>,
+    ) -> Vec<(usize, TableModel)> {
+        let mut originals: Vec<(usize, TableModel)> = Vec::new();
+        for (index, change) in changes {
+            let Some(table) = self.tables.get_mut(index) else { continue };
+            if originals.iter().all(|(known, _)| *known != index) {
+                originals.push((index, table.state.model.clone()));
+            }
+            table.change(change);
+        }
+        originals
+    }
+
+    /// The present models of the tables with these originals.
+    pub(super) fn changed(&self, originals: &[(usize, TableModel)]) -> Vec<TableModel> {
+        originals.iter().filter_map(|(index, _)| self.model(*index).cloned()).collect()
+    }
+
+    /// Takes back changes that were not committed.
+    pub(super) fn restore(&mut self, originals: Vec<(usize, TableModel)>) {
+        for (index, model) in originals {
+            if let Some(table) = self.tables.get_mut(index) {
+                table.restore(model);
+            }
+        }
+    }
+}
+
 impl Table {
+    /// Makes a policy's change in the model, from which all else is made anew.
+    fn change(&mut self, change: TargetChange) {
+        if change.make(&mut self.state.model) {
+            self.compile_anew();
+        }
+    }
+
+    fn restore(&mut self, model: TableModel) {
+        self.state.model = model;
+        self.compile_anew();
+    }
+
+    fn compile_anew(&mut self) {
+        self.shape = None;
+        self.prepared = None;
+    }
+
     /// Whether a change at this GTID is to be applied: it is not in the copied rows yet.
     ///
     /// # Errors
@@ -136,7 +245,7 @@ impl Table {
             return Ok(());
         }
         diff::check_map(&self.state.model, map)?;
-        let encoder = RowEncoder::new(&self.state.model, map)?;
+        let encoder = RowEncoder::new(&self.state.model, map, &self.policies)?;
         self.shape = Some(Shape { map: Arc::clone(map), encoder });
         Ok(())
     }
@@ -148,7 +257,7 @@ impl Table {
     /// Checks the target's table, which can't change until the batch ends, and prepares its
     /// statements.
     pub(super) async fn prepare(&mut self, client: &Client, batch: u64) -> Result<(), Failure> {
-        self.signature = catalog::hold_fit(client, &self.state.model).await?;
+        self.signature = catalog::hold_fit(client, &self.state.model, self.state.uniqueness()).await?;
         self.prepared = Some(prepared::prepare(client, &self.state.model).await?);
         self.looked_in = batch;
         Ok(())

@@ -1,13 +1,17 @@
 //! Taking over a pipeline, and the connection that owns it from then on.
 
-use tokio_postgres::{Client, IsolationLevel, Transaction};
+use std::collections::BTreeSet;
 
-use super::checkpoint::{self, Batch, Checkpoint, ChunkDone, Position, Progress, commit};
+use tokio_postgres::{Client, IsolationLevel, Row, Transaction};
+
+use super::checkpoint::{self, Batch, Checkpoint, ChunkDone, ColumnChanges, Position, Progress, commit};
+use super::conversions::{self, Conversion};
 use super::error::{control_schema_invalid, while_doing};
 use super::migrate::{self, LOCK_POLL, lock_key, try_lock};
 use super::session::{Fence, Session};
 use super::table_state::{self, TableState};
 use super::transaction::{FencedTransaction, OpError};
+use crate::fold::xa::XidDigest;
 use crate::gtid::{Gtid, Uuid};
 use crate::halt::{Failure, Halt};
 use crate::schema::TableName;
@@ -41,6 +45,8 @@ const CREATE_CHECKPOINT: &str =
 
 const READ_OPEN_HALT: &str =
     "SELECT gtid, source_table FROM tidegate.halt WHERE pipeline = $1::text AND cleared_at IS NULL";
+
+const READ_STARTUP_XIDS: &str = "SELECT xid_sha256 FROM tidegate.startup_xid WHERE pipeline = $1::text";
 
 const READ_CHUNKS: &str = "\
     SELECT chunk, bounds::text, rows FROM tidegate.snapshot_chunk \
@@ -98,6 +104,11 @@ impl Writer {
         table_state::load(self.client(), self.fence.pipeline()).await
     }
 
+    /// The ledger of converted values.
+    pub async fn load_conversions(&self) -> Result<Vec<Conversion>, Failure> {
+        conversions::load(self.client(), self.fence.pipeline()).await
+    }
+
     /// The chunks of a table's copy that are done, in chunk order.
     pub async fn done_chunks(&self, table: &TableName) -> Result<Vec<ChunkDone>, Failure> {
         let doing = "reading the chunks done";
@@ -147,6 +158,24 @@ impl Writer {
         Ok(())
     }
 
+    /// Adds to the XA transactions that may be resolved without having been prepared in the stream.
+    pub async fn add_startup_xids(&mut self, xids: &BTreeSet<XidDigest>) -> Result<(), Failure> {
+        if xids.is_empty() { Ok(()) } else { self.commit_alone(&Progress::StartupXids(xids)).await }
+    }
+
+    /// XA transactions that may be resolved without having been prepared in the stream.
+    pub async fn startup_xids(&self) -> Result<BTreeSet<XidDigest>, Failure> {
+        let doing = "reading the prepared XA transactions";
+        let pipeline = self.fence.pipeline();
+        let rows = self.client().query(READ_STARTUP_XIDS, &[&pipeline]).await.map_err(while_doing(doing))?;
+        let digest = |row: &Row| {
+            let bytes: &[u8] = row.try_get(0).map_err(while_doing(doing))?;
+            let bytes = bytes.try_into().map_err(|_| control_schema_invalid("a prepared XA transaction"))?;
+            Ok(XidDigest::from_bytes(bytes))
+        };
+        rows.iter().map(digest).collect()
+    }
+
     /// Records a halt, or counts on the open one at the same place.
     pub async fn record_halt(&mut self, halt: &Halt) -> Result<(), Failure> {
         self.commit_alone(&Progress::Halt(halt)).await?;
@@ -162,7 +191,17 @@ impl Writer {
     /// A batch that moves to `position` and nothing else.
     pub(super) fn batch<'a>(&self, position: &'a Position) -> Batch<'a> {
         let clears_halt = self.open_halt.as_ref().is_some_and(|halt| halt.is_past(position));
-        Batch { seq: self.checkpoint.seq, position, streaming: &[], tables: &[], changes: &[], clears_halt }
+        Batch {
+            seq: self.checkpoint.seq,
+            position,
+            streaming: &[],
+            removed: &[],
+            tables: &[],
+            changes: &[],
+            columns: ColumnChanges::default(),
+            resolved_xids: &[],
+            clears_halt,
+        }
     }
 
     /// A batch built by [`Writer::batch`] has been committed.
@@ -183,7 +222,9 @@ impl Writer {
 impl OpenHalt {
     /// A halt at a transaction is past once that is processed; another one once the stream moves.
     fn is_past(&self, position: &Position) -> bool {
-        self.gtid.as_ref().is_none_or(|gtid| position.processed.contains(gtid))
+        self.gtid
+            .as_ref()
+            .is_none_or(|gtid| position.processed.contains(gtid) || position.pooled.contains(gtid))
     }
 
     /// A halt of a table's copy is past once that table's rows are being copied.
@@ -221,7 +262,7 @@ async fn claim(client: &mut Client, pipeline: &str) -> Result<(String, Checkpoin
     Ok((epoch, checkpoint))
 }
 
-async fn create(tx: &Transaction<'_>, pipeline: &str, release: &str) -> Result<tokio_postgres::Row, Failure> {
+async fn create(tx: &Transaction<'_>, pipeline: &str, release: &str) -> Result<Row, Failure> {
     let doing = "creating the pipeline";
     let row = tx.query_one(CREATE, &[&pipeline, &release]).await.map_err(while_doing(doing))?;
     tx.execute(CREATE_CHECKPOINT, &[&pipeline]).await.map_err(while_doing(doing))?;

@@ -20,22 +20,25 @@ mod queue;
 mod table;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mysql_async::Conn;
 
 use crate::config::Config;
+use crate::fold::XaPolicy;
 use crate::fold::unit::Fingerprint;
+use crate::fold::xa::XidDigest;
 use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::filter::Filter;
 use crate::schema::phase::TablePhase;
-use crate::schema::render::target_name;
 use crate::schema::{TableModel, TableName};
 use crate::sink::catalog;
 use crate::sink::checkpoint::Position;
+use crate::sink::conversions::Conversion;
 use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
+use crate::source::capture::Waiting;
 use crate::source::connect::{connect, identity};
 use crate::source::{dump, reader};
 
@@ -44,8 +47,18 @@ pub trait Observer: Sync {
     /// A table has moved to another phase, or its copy has begun or goes on.
     fn table(&self, state: &TableState);
 
+    /// A table's copy can't begin, or end, before a lock on the source is had. Comes again, at a
+    /// bounded rate, as long as that is so; the next word of the table ends it.
+    fn waiting(&self, table: &TableName, waiting: Waiting);
+
     /// A chunk of a table was committed, with this many rows.
     fn rows_copied(&self, table: &TableName, rows: u64);
+
+    /// A chunk's commit added this to the ledger of converted values.
+    fn converted(&self, conversions: &[Conversion]);
+
+    /// A table's copy begins anew: its entries of the ledger are gone.
+    fn conversions_forgotten(&self, table: &TableName);
 }
 
 /// What the copy of all tables works with.
@@ -93,7 +106,7 @@ impl Run<'_> {
 
     /// The tables of the filter whose copy is not complete, new ones among them.
     async fn tables_to_copy(&mut self, filter: &Filter) -> Result<Vec<TableState>, Failure> {
-        let models = reader::tables(&mut self.conn, filter).await?;
+        let models = reader::tables(&mut self.conn, filter, &self.config.types).await?;
         let known = self.writer.load_tables().await?;
         self.check_history(&known).await?;
         let Discovered { unfinished, new, gone } = discover(models, known)?;
@@ -132,15 +145,29 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Says once that the stream will halt: two-phase XA is not followed.
-    fn tell_of_prepared(&mut self, prepared: Option<usize>) {
-        if let Some(transactions) = prepared.filter(|&count| count > 0 && !self.told_of_prepared) {
+    /// Says which table waits for which lock.
+    fn tell_of_wait(&self, table: &TableName, waiting: Waiting) {
+        tracing::warn!(
+            table = label(table),
+            waited_s = waiting.waited.as_secs(),
+            "waiting for {}: a write transaction, DDL or a prepared XA transaction holds it",
+            waiting.lock
+        );
+        self.observer.waiting(table, waiting);
+    }
+
+    /// Keeps the XA transactions that are prepared at a capture: the rows of those from before the
+    /// stream are in no stream, only their resolution is.
+    async fn keep_prepared(&mut self, prepared: Option<BTreeSet<XidDigest>>) -> Result<(), Failure> {
+        let prepared = prepared.unwrap_or_default();
+        if self.config.fold.xa == XaPolicy::Refuse && !prepared.is_empty() && !self.told_of_prepared {
+            self.told_of_prepared = true;
             tracing::warn!(
-                transactions,
+                transactions = prepared.len(),
                 "the source has prepared XA transactions: the stream halts where one of them is resolved"
             );
-            self.told_of_prepared = true;
         }
+        self.writer.add_startup_xids(&prepared).await
     }
 
     /// The stream's start: what every table's rows hold.
@@ -206,7 +233,11 @@ fn discover(models: Vec<TableModel>, known: Vec<TableState>) -> Result<Discovere
                     found.unfinished.push(state);
                 }
             }
-            _ => found.new.push(pending(model)?),
+            Some(state) => {
+                let back = TableState::new(model, TablePhase::Pending)?;
+                found.new.push(TableState { ownership: state.ownership, ..back });
+            }
+            None => found.new.push(TableState::new(model, TablePhase::Pending)?),
         }
     }
     for (_, mut state) in known {
@@ -220,23 +251,6 @@ fn discover(models: Vec<TableModel>, known: Vec<TableState>) -> Result<Discovere
 
 const fn is_copied(state: &TableState) -> bool {
     matches!(state.phase, TablePhase::CatchingUp | TablePhase::Streaming)
-}
-
-fn pending(model: TableModel) -> Result<TableState, Halt> {
-    let (target_schema, target_table) = {
-        let (schema, table) = target_name(&model.name)?;
-        (schema.to_owned(), table.to_owned())
-    };
-    Ok(TableState {
-        model,
-        phase: TablePhase::Pending,
-        snapshot_set: None,
-        converge_set: None,
-        target_schema,
-        target_table,
-        rows_copied: 0,
-        rows_estimated: None,
-    })
 }
 
 /// A table's name in a log line.

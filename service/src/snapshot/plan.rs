@@ -187,13 +187,27 @@ impl Facts {
     }
 }
 
-/// Whether the source's definition is the recorded one. The target's types are not compared: they
-/// were chosen from the data once, and stay.
+/// Whether rows of the recorded definition are rows of the present one: what a replay depends on. The
+/// target's types and nullability are not compared: they were chosen from the data, and stay. Neither is what
+/// rows do not depend on, such as defaults.
 #[must_use]
 pub fn same_definition(recorded: &TableModel, present: &TableModel) -> bool {
-    let mut present = present.clone();
+    let mut present = with_targets(present.clone(), recorded);
+    present.details.clone_from(&recorded.details);
+    for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
+        column.details.clone_from(&recorded.details);
+    }
+    // What rows do not depend on, and older records do not have.
+    present.default_charset.clone_from(&recorded.default_charset);
+    present == *recorded
+}
+
+/// The present definition with the target's types and nullability of the recorded one.
+#[must_use]
+pub fn with_targets(mut present: TableModel, recorded: &TableModel) -> TableModel {
     for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
         column.target = recorded.target;
+        column.not_null_dropped = recorded.not_null_dropped;
     }
-    present == *recorded
+    present
 }

@@ -4,19 +4,21 @@
 //! Every attempt starts from what is stored, whether it follows a crash, a lost connection or a
 //! disturbance.
 
+use std::sync::Arc;
+
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
 use super::copy::{self, Ended, Job};
-use super::plan::{Chunk, Facts, Plan, Start, same_definition};
+use super::plan::{Chunk, Facts, Plan, Start, same_definition, with_targets};
 use super::watch::{KeptLock, Watch};
 use super::{Run, ddl, label};
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::phase::TablePhase;
-use crate::schema::types::{TypeContext, target_type};
-use crate::schema::{MysqlType, TableModel, TableName, TargetType};
-use crate::sink::copy::ChunkWriter;
+use crate::schema::types::{TypeContext, may_become_boolean, target_type};
+use crate::schema::{TableModel, TableName, TargetType};
+use crate::sink::copy::{ChunkWriter, Copied};
 use crate::sink::table_state::TableState;
 use crate::sink::{self, catalog};
 use crate::source::capture::{Terms, View, capture, open, settled_set};
@@ -65,14 +67,17 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
         state.phase = TablePhase::Capturing;
         run.save(state).await?;
     }
-    let present = reader::table(&mut run.conn, state.name()).await?.ok_or_else(gone)?;
+    let present = reader::table(&mut run.conn, state.name(), &run.config.types).await?.ok_or_else(gone)?;
     let terms = terms(run, &present);
-    let captured = capture(&run.config.source, &run.server, state.name(), &terms).await?;
+    let captured = {
+        let tell = |waiting| run.tell_of_wait(state.name(), waiting);
+        capture(&run.config.source, &run.server, state.name(), &terms, &tell).await?
+    };
+    run.observer.table(state);
     let allow_ddl_at = Instant::now() + run.config.snapshot.block_ddl_max;
     let mut watch = Watch::start(captured.guard, state.name().clone(), allow_ddl_at);
     let lock = captured.lock.map(KeptLock::new);
     let ddl_held_off = watch.ddl_held_off();
-    run.tell_of_prepared(captured.prepared_xa);
     let mut views = captured.views;
     let decided = tokio::select! {
         biased;
@@ -85,6 +90,7 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
         } => decided?,
     };
     let Some(decided) = decided else { return Ok(TABLE_CHANGED) };
+    run.keep_prepared(captured.prepared_xa).await?;
     if !ddl_held_off.get() {
         try_join_all(views.iter_mut().map(View::unpin)).await?;
     }
@@ -137,7 +143,8 @@ fn terms(run: &Run<'_>, model: &TableModel) -> Terms {
 
 /// How a copy begins or goes on.
 enum Decided {
-    Resume,
+    /// With the present definition and the target types chosen at the beginning.
+    Resume(TableModel),
     Anew(TableModel),
 }
 
@@ -152,7 +159,7 @@ async fn decide(
     views: &mut [View],
 ) -> Result<Option<Decided>, Failure> {
     let mut conn = open(&run.config.source, &run.server).await?;
-    let fresh = reader::table(&mut conn, state.name()).await?.ok_or_else(gone)?;
+    let fresh = reader::table(&mut conn, state.name(), &run.config.types).await?.ok_or_else(gone)?;
     if terms(run, &fresh) != *captured_on {
         return Ok(None);
     }
@@ -166,7 +173,7 @@ async fn decide(
         facts.no_ddl = run.ddl_between(first, set, state.name()).await?.is_none();
     }
     Ok(Some(match facts.start() {
-        Start::Resume => Decided::Resume,
+        Start::Resume => Decided::Resume(with_targets(fresh, &state.model)),
         Start::Anew => Decided::Anew(with_booleans(views, fresh).await?),
     }))
 }
@@ -185,7 +192,10 @@ async fn begin(
     set: GtidSet,
 ) -> Result<Begun, Failure> {
     match decided {
-        Decided::Resume => resume(run, state, set).await?,
+        Decided::Resume(model) => {
+            state.model = model;
+            resume(run, state, set).await?;
+        }
         Decided::Anew(model) => begin_anew(run, state, model, set).await?,
     }
     let plan = stored_plan(run, state).await?;
@@ -217,14 +227,15 @@ async fn begin_anew(
     if position.is_some_and(|position| !set.includes(&position.processed)) {
         return Err(behind().into());
     }
-    let owned = has_begun(state);
     state.model = model;
     state.phase = TablePhase::Copying;
     state.snapshot_set = Some(set);
     state.converge_set = None;
     state.rows_copied = 0;
+    state.provisional = false;
     state.rows_estimated = reader::rows_estimated(&mut run.conn, state.name()).await?;
-    catalog::begin_copy(run.writer, state, owned).await?;
+    catalog::begin_copy(run.writer, state).await?;
+    run.observer.conversions_forgotten(state.name());
     run.observer.table(state);
     Ok(())
 }
@@ -246,8 +257,7 @@ async fn with_booleans(views: &mut [View], mut model: TableModel) -> Result<Tabl
 }
 
 fn may_be_boolean(model: &TableModel, index: usize) -> bool {
-    let column = model.columns.get(index).map(|column| &column.mysql);
-    matches!(column, Some(MysqlType::TinyInt { display_width_one: true, .. }))
+    model.columns.get(index).is_some_and(may_become_boolean)
 }
 
 async fn look(
@@ -291,13 +301,18 @@ async fn copy_rows(
 ) -> Result<Ended, Failure> {
     let Begun { plan, writers } = begun;
     let chunk_rows = run.config.snapshot.chunk_rows;
-    let job = Job { model: state.model.clone(), plan, chunk_rows, views, writers, lock };
+    let policies = Arc::clone(&run.config.policies);
+    let job = Job { model: state.model.clone(), policies, plan, chunk_rows, views, writers, lock };
     let (observer, name) = (run.observer, state.model.name.clone());
-    let counted = |rows| {
-        state.rows_copied += rows;
-        observer.rows_copied(&name, rows);
+    let counted = |copied: Copied| {
+        state.rows_copied += copied.rows;
+        observer.rows_copied(&name, copied.rows);
+        observer.converted(&copied.conversions);
     };
-    copy::run(job, watch, counted).await
+    let (ended, model) = copy::run(job, watch, counted).await?;
+    // The chunks' commits hold what policies have changed of it.
+    state.model = model;
+    Ok(ended)
 }
 
 /// All rows are there: makes sure that they are those of one definition, and notes from which
@@ -315,7 +330,8 @@ async fn conclude(run: &mut Run<'_>, state: &mut TableState, ddl_held_off: bool)
     }
     if !is_transactional(&state.model) && !state.model.key.is_empty() {
         let terms = terms(run, &state.model);
-        let settled = settled_set(&run.config.source, &run.server, &name, &terms).await?;
+        let tell = |waiting| run.tell_of_wait(&name, waiting);
+        let settled = settled_set(&run.config.source, &run.server, &name, &terms, &tell).await?;
         state.converge_set.get_or_insert_with(GtidSet::new).union_with(&settled);
     }
     if let Some(converge_set) = &mut state.converge_set {

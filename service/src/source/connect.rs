@@ -26,11 +26,11 @@ const CLEAR_CHANNEL_PASSWORD_MAX: usize = 213;
 const STATEMENT_CACHE: usize = 16;
 
 /// What every session starts with, so that no setting of the server or account changes what a
-/// statement means: UTC, no SQL mode, English messages, no silent limit on rows, no limit on time,
+/// statement means or leaves open: UTC, no SQL mode, no transaction but those we begin, English messages, no silent limit on rows, no limit on time,
 /// text in each column's own character set.
 const SESSION: &str = "SET SESSION time_zone='+00:00', sql_mode='', lc_messages='en_US', \
      transaction_isolation='REPEATABLE-READ', sql_select_limit=18446744073709551615, sql_big_selects=1, \
-     max_execution_time=0, wait_timeout=28800, character_set_results=NULL";
+     max_execution_time=0, wait_timeout=28800, character_set_results=NULL, autocommit=1, completion_type='NO_CHAIN'";
 
 /// Shows generated invisible primary keys, which are in the binlog in any case.
 const SHOW_GIPK: &str = ", show_gipk_in_create_table_and_information_schema=ON";

@@ -7,6 +7,8 @@
 
 pub mod capture;
 pub mod connect;
+pub mod data;
 pub mod dump;
 pub mod preflight;
 pub mod reader;
+pub mod xa;

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::halt::{Halt, Side};
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
+use crate::schema::policy::{Policy, ValueKind};
+use crate::sink::conversions::Conversion;
+use crate::sink::objects::ObjectFinding;
 
 /// What the pipeline is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +70,8 @@ pub struct TableReport {
     pub rows_copied: u64,
     /// The source's estimate; null while it was not asked.
     pub rows_estimated: Option<u64>,
+    /// The lock on the source that the table's copy is waiting for; null while it waits for none.
+    pub waiting_for: Option<String>,
 }
 
 impl TableReport {
@@ -78,6 +83,54 @@ impl TableReport {
             state,
             rows_copied: 0,
             rows_estimated: None,
+            waiting_for: None,
+        }
+    }
+}
+
+/// An entry of the ledger of converted values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConversionReport {
+    /// `database.table` of the source.
+    pub table: String,
+    pub column: String,
+    pub kind: ValueKind,
+    pub policy: Policy,
+    /// Values stored by the policy since the table's copy began; for `widen`, changes of the type.
+    pub uses: u64,
+    /// Rows that hold such a value now.
+    pub keys: i64,
+    /// `copy`, or the GTID of the transaction, of the first and the last use.
+    pub first_use: Option<String>,
+    pub last_use: Option<String>,
+}
+
+impl ConversionReport {
+    pub(super) fn is_entry_of(&self, other: &Self) -> bool {
+        (&self.table, &self.column, self.kind, self.policy)
+            == (&other.table, &other.column, other.kind, other.policy)
+    }
+
+    /// Adds what a commit added to the entry.
+    pub(super) fn add(&mut self, more: Self) {
+        self.uses = self.uses.saturating_add(more.uses);
+        self.keys = self.keys.saturating_add(more.keys);
+        self.first_use = self.first_use.take().or_else(|| more.first_use.clone());
+        self.last_use = more.last_use.or_else(|| self.last_use.take());
+    }
+}
+
+impl From<&Conversion> for ConversionReport {
+    fn from(entry: &Conversion) -> Self {
+        Self {
+            table: format!("{}.{}", entry.table.database, entry.table.table),
+            column: entry.column.clone(),
+            kind: entry.kind,
+            policy: entry.policy,
+            uses: entry.uses,
+            keys: entry.keys,
+            first_use: entry.first_use.clone(),
+            last_use: entry.last_use.clone(),
         }
     }
 }
@@ -153,6 +206,10 @@ pub struct Report {
     pub dead_task: Option<String>,
     /// Null until the checkpoint has been read.
     pub processed_gtid_set: Option<String>,
+    /// GTIDs of XA transactions that are prepared and not resolved; empty when there is none. They
+    /// are not in `processed_gtid_set`.
+    #[serde(default)]
+    pub prepared_gtid_set: String,
     /// Null while the source can't be asked.
     pub source_gtid_set: Option<String>,
     /// Null while the source can't be asked.
@@ -166,6 +223,30 @@ pub struct Report {
     /// `file:position` of the source's binlog, for people only.
     pub stream_position: Option<String>,
     pub tables: Vec<TableReport>,
+    /// Values that PostgreSQL can't hold, by column and kind, as the ledger has them.
+    pub conversions: Vec<ConversionReport>,
+    /// Indexes and constraints of the source that could not be built on the target.
+    #[serde(default)]
+    pub objects: Vec<ObjectReport>,
+}
+
+/// An index or constraint that the target lacks, or has in part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectReport {
+    /// `database.table` of the source.
+    pub table: String,
+    /// `index`, `check` or `foreign_key`.
+    pub kind: String,
+    pub name: String,
+    pub detail: String,
+}
+
+impl From<&ObjectFinding> for ObjectReport {
+    fn from(finding: &ObjectFinding) -> Self {
+        let ObjectFinding { table: TableName { database, table }, kind, name, detail } = finding;
+        let table = format!("{database}.{table}");
+        Self { table, kind: kind.clone(), name: name.clone(), detail: detail.clone() }
+    }
 }
 
 /// A time as RFC 3339 in UTC with milliseconds. A clock before 1970 reads as 1970.

@@ -16,9 +16,12 @@ fn set(numbers: &str) -> GtidSet {
     format!("{UUID}:{numbers}").parse().expect("a set")
 }
 
+const NONE_PREPARED: &GtidSet = &GtidSet::new();
+
 fn applied(processed: &GtidSet, last: u64, pending: Option<u64>) -> Applied<'_> {
     Applied {
         processed,
+        prepared: NONE_PREPARED,
         transactions: 1,
         rows: 2,
         elapsed: Duration::from_millis(1),
@@ -41,7 +44,7 @@ fn nothing_is_known_before_the_source_has_answered() {
 #[test]
 fn lag_is_zero_exactly_when_our_set_includes_the_sources() {
     let status = status();
-    status.checkpoint_loaded(&set("1-4"), Some(7_000_000));
+    status.checkpoint_loaded(&set("1-4"), NONE_PREPARED, Some(7_000_000));
     status.source_observed(set("1-5"), 10_000_000);
     let lag = status.report().lag_ms.expect("known");
     assert!((3000..3500).contains(&lag), "{lag}");
@@ -54,7 +57,7 @@ fn lag_is_zero_exactly_when_our_set_includes_the_sources() {
 #[test]
 fn an_idle_night_is_no_lag_for_the_first_transaction_after_it() {
     let status = status();
-    status.checkpoint_loaded(&set("1-4"), Some(1_000_000));
+    status.checkpoint_loaded(&set("1-4"), NONE_PREPARED, Some(1_000_000));
     status.source_observed(set("1-4"), 90_000_000);
     status.source_observed(set("1-5"), 91_000_000);
     let lag = status.report().lag_ms.expect("known");
@@ -64,7 +67,7 @@ fn an_idle_night_is_no_lag_for_the_first_transaction_after_it() {
 #[test]
 fn the_oldest_transaction_received_is_exact() {
     let status = status();
-    status.checkpoint_loaded(&set("1-4"), Some(1_000_000));
+    status.checkpoint_loaded(&set("1-4"), NONE_PREPARED, Some(1_000_000));
     status.applied(applied(&set("1-5"), 2_000_000, Some(6_000_000)));
     status.source_observed(set("1-9"), 10_000_000);
     let lag = status.report().lag_ms.expect("known");
@@ -74,7 +77,7 @@ fn the_oldest_transaction_received_is_exact() {
 #[test]
 fn a_stale_answer_is_no_answer_and_a_fresh_one_ages() {
     let status = status();
-    status.checkpoint_loaded(&set("1-4"), Some(9_000_000));
+    status.checkpoint_loaded(&set("1-4"), NONE_PREPARED, Some(9_000_000));
     status.source_observed(set("1-5"), 10_000_000);
     let at = Instant::now();
     let aged = status.report_at(at + Duration::from_secs(5)).lag_ms.expect("fresh enough");
@@ -91,7 +94,7 @@ fn a_pipeline_that_does_not_run_is_not_without_lag() {
         [|s| s.retrying(Side::Target, "refused"), |s| s.halt(&Halt::new(Reason::DataGap, ""))];
     for stop in stops {
         let status = status();
-        status.checkpoint_loaded(&set("1-5"), None);
+        status.checkpoint_loaded(&set("1-5"), NONE_PREPARED, None);
         status.source_observed(set("1-5"), 1_000_000);
         assert_eq!(status.report().lag_ms, Some(0));
         stop(&status);
@@ -149,7 +152,9 @@ async fn a_resume_is_for_the_present_halt_only() {
     assert_eq!(status.request_resume(), Err(NotHalted(State::Starting)));
     status.halt(&Halt::new(Reason::DataGap, "first"));
     assert_eq!(status.request_resume(), Ok(()));
-    assert_eq!(status.request_resume(), Ok(()));
+    let report = status.report();
+    assert_eq!((report.state, report.halt), (State::Starting, None), "the answer is true at once");
+    assert_eq!(status.request_resume(), Err(NotHalted(State::Starting)), "it is resumed once");
     status.resumed().await;
     assert_eq!(status.request_resume(), Err(NotHalted(State::Starting)));
     status.halt(&Halt::new(Reason::DataGap, "second"));
@@ -176,8 +181,34 @@ fn tables_keep_their_counts_through_states() {
         state: TablePhase::Streaming,
         rows_copied: 150,
         rows_estimated: Some(900),
+        waiting_for: None,
     };
     assert_eq!(tables, [expected]);
+}
+
+#[test]
+fn a_wait_for_a_lock_is_told_until_it_is_over() {
+    let waiting = || {
+        let status = status();
+        let name = TableName { database: "app".into(), table: "users".into() };
+        status.table(&name, "app.users", TablePhase::Capturing);
+        status.table_waiting(&name, "the table's read lock", Duration::from_secs(12));
+        let report = status.report();
+        assert_eq!(report.tables[0].waiting_for.as_deref(), Some("the table's read lock"));
+        let message = report.last_error.expect("an error").message;
+        assert_eq!(message, "app.users waits for the table's read lock, for 12 s so far");
+        (status, name)
+    };
+    let ends: [fn(&StatusHandle, &TableName); 3] = [
+        |status, name| status.table(name, "app.users", TablePhase::Copying),
+        |status, _| status.retrying(Side::Source, "gone"),
+        |status, _| status.halt(&Halt::new(Reason::SnapshotLockUnavailable, "")),
+    ];
+    for end in ends {
+        let (status, name) = waiting();
+        end(&status, &name);
+        assert_eq!(status.report().tables[0].waiting_for, None);
+    }
 }
 
 #[test]

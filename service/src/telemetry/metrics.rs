@@ -10,6 +10,7 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 
 use crate::fold::unit::RowsKind;
 use crate::halt::{Reason, Side};
+use crate::schema::policy::{Policy, ValueKind};
 use crate::status::{Report, State};
 
 const BUILD_INFO: &str = "tidegate_build_info";
@@ -20,6 +21,7 @@ const LAG: &str = "tidegate_lag_seconds";
 const TRANSACTIONS_APPLIED: &str = "tidegate_transactions_applied_total";
 const ROWS_APPLIED: &str = "tidegate_rows_applied_total";
 const ROWS_COPIED: &str = "tidegate_rows_copied_total";
+const CONVERSIONS: &str = "tidegate_conversions_total";
 const BATCHES: &str = "tidegate_batches_total";
 const COMMIT_SECONDS: &str = "tidegate_commit_seconds";
 const STAGE_SECONDS: &str = "tidegate_apply_stage_seconds";
@@ -49,6 +51,7 @@ const METRICS: &[(&str, Kind, Unit, &str)] = &[
     (TRANSACTIONS_APPLIED, Kind::Counter, Unit::Count, "Source transactions committed on the target, those without changes for us included."),
     (ROWS_APPLIED, Kind::Counter, Unit::Count, "Row changes committed on the target, by table and kind, as the source made them."),
     (ROWS_COPIED, Kind::Counter, Unit::Count, "Rows committed on the target by the first copy, by table."),
+    (CONVERSIONS, Kind::Counter, Unit::Count, "Values that PostgreSQL can't hold and a policy stored, by table, column, kind and policy; for widen, changes of the column's type."),
     (BATCHES, Kind::Counter, Unit::Count, "Transactions committed on the target to apply the stream."),
     (COMMIT_SECONDS, Kind::Histogram, Unit::Seconds, "Time to apply and commit one batch."),
     (STAGE_SECONDS, Kind::Histogram, Unit::Seconds, "Time of one batch in each stage: wait for transactions, write their rows, commit."),
@@ -183,6 +186,18 @@ pub(crate) fn rows_copied(table: String, rows: u64) {
     counter!(ROWS_COPIED, "table" => table).increment(rows);
 }
 
+/// Values of a committed batch or chunk that a policy stored. Labels are bounded by the columns of
+/// the replicated tables.
+pub(crate) fn converted(table: &str, column: &str, kind: ValueKind, policy: Policy, uses: u64) {
+    let labels = [
+        ("table", table.to_owned()),
+        ("column", column.to_owned()),
+        ("kind", kind.name().to_owned()),
+        ("policy", policy.name().to_owned()),
+    ];
+    counter!(CONVERSIONS, &labels).increment(uses);
+}
+
 /// A cycle failed and is started over.
 pub(crate) fn retried(side: Side) {
     counter!(RETRIES, "side" => side_name(side)).increment(1);
@@ -242,6 +257,7 @@ pub(crate) mod tests {
             committed(3, Duration::from_millis(2));
             rows_applied("app.users", RowsKind::Update, 7);
             rows_copied("app.users".to_owned(), 100);
+            converted("app.users", "born", ValueKind::ZeroDate, Policy::Null, 3);
             retried(Side::Source);
             stage(Stage::Write, Duration::from_millis(3));
             written(500, 2, 1);
@@ -261,6 +277,7 @@ pub(crate) mod tests {
             "tidegate_merge_conflicts_total 1",
             "tidegate_apply_stage_seconds_bucket{stage=\"write\",le=\"0.005\"} 1",
             "tidegate_rows_copied_total{table=\"app.users\"} 100",
+            "tidegate_conversions_total{table=\"app.users\",column=\"born\",kind=\"zero_date\",policy=\"null\"} 3",
             "# HELP tidegate_bytes_received_total Bytes of binlog events received.",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");

@@ -14,8 +14,8 @@ fn table(fixture: &Fixture<'_>) -> Table {
 
 async fn writer(fixture: &Fixture<'_>, table: &Table) -> Result<Writer> {
     let mut writer = take_over(&config(fixture), PIPELINE).await?;
-    let copying = state(table.model.clone(), TablePhase::Copying, "")?;
-    catalog::begin_copy(&mut writer, &copying, false).await?;
+    let mut copying = state(table.model.clone(), TablePhase::Copying, "")?;
+    catalog::begin_copy(&mut writer, &mut copying).await?;
     Ok(writer)
 }
 
@@ -43,18 +43,20 @@ fn parallel_chunks_commit_with_their_rows() {
         let writer = writer(&fixture, &table).await?;
         let (mut first, mut second) =
             (chunk_writer(&fixture, &writer).await?, chunk_writer(&fixture, &writer).await?);
-        let (mut low, mut high) = (first.start(&table.model).await?, second.start(&table.model).await?);
+        let (mut low, mut high) =
+            (first.start(&table.model, &[]).await?, second.start(&table.model, &[]).await?);
         // More than one buffer.
         for id in 0..20_000 {
-            put_row(low.row(), id, Some("low"));
+            put_row(low.row().0, id, Some("low"));
             low.flush_if_full().await?;
         }
-        put_row(high.row(), 100_000, None);
+        put_row(high.row().0, 100_000, None);
         let bounds = json!({"from": null, "below": 50_000});
-        assert_eq!(high.finish(&ChunkHeader { model: &table.model, chunk: 1, bounds: &json!({}) }).await?, 1);
+        let header = ChunkHeader { model: &table.model, chunk: 1, bounds: &json!({}) };
+        assert_eq!(high.finish(&header).await?.rows, 1);
         assert_eq!(fixture.target_scalar("SELECT count(*) FROM t").await?.as_deref(), Some("1"));
         assert_eq!(
-            low.finish(&ChunkHeader { model: &table.model, chunk: 0, bounds: &bounds }).await?,
+            low.finish(&ChunkHeader { model: &table.model, chunk: 0, bounds: &bounds }).await?.rows,
             20_000
         );
 
@@ -75,15 +77,15 @@ fn a_chunk_that_is_not_finished_leaves_nothing() {
         let table = table(&fixture);
         let writer = writer(&fixture, &table).await?;
         let mut chunks = chunk_writer(&fixture, &writer).await?;
-        let mut copy = chunks.start(&table.model).await?;
+        let mut copy = chunks.start(&table.model, &[]).await?;
         for id in 0..20_000 {
-            put_row(copy.row(), id, None);
+            put_row(copy.row().0, id, None);
             copy.flush_if_full().await?;
         }
         drop(copy);
         // The same connection goes on with the next.
-        let mut copy = chunks.start(&table.model).await?;
-        put_row(copy.row(), 7, Some("seven"));
+        let mut copy = chunks.start(&table.model, &[]).await?;
+        put_row(copy.row().0, 7, Some("seven"));
         copy.finish(&ChunkHeader { model: &table.model, chunk: 0, bounds: &json!({}) }).await?;
         assert_eq!(
             fixture.target_rows("SELECT id, v FROM t").await?,
@@ -101,7 +103,7 @@ fn a_chunk_of_a_writer_that_is_fenced_off_leaves_nothing() {
         let writer = writer(&fixture, &table).await?;
         let mut chunks = chunk_writer(&fixture, &writer).await?;
         fixture.target("UPDATE tidegate.pipeline SET epoch = gen_random_uuid()").await?;
-        let started = chunks.start(&table.model).await.map(drop);
+        let started = chunks.start(&table.model, &[]).await.map(drop);
         assert!(retry(started)?.contains("fenced off"));
         Ok(())
     });
@@ -114,8 +116,8 @@ fn a_take_over_waits_for_a_chunk_in_flight() {
         let table = table(&fixture);
         let writer = writer(&fixture, &table).await?;
         let mut chunks = chunk_writer(&fixture, &writer).await?;
-        let mut copy = chunks.start(&table.model).await?;
-        put_row(copy.row(), 1, None);
+        let mut copy = chunks.start(&table.model, &[]).await?;
+        put_row(copy.row().0, 1, None);
         drop(writer);
 
         let config = config(&fixture);
@@ -137,9 +139,9 @@ fn what_the_target_refuses_names_no_value() {
         let writer = writer(&fixture, &table).await?;
         let mut chunks = chunk_writer(&fixture, &writer).await?;
         let header = ChunkHeader { model: &table.model, chunk: 0, bounds: &json!({}) };
-        let mut copy = chunks.start(&table.model).await?;
+        let mut copy = chunks.start(&table.model, &[]).await?;
         for _ in 0..2 {
-            put_row(copy.row(), 424_242, Some("secret"));
+            put_row(copy.row().0, 424_242, Some("secret"));
         }
         let refused = halt(copy.finish(&header).await)?;
         assert_eq!(refused.reason, Reason::TargetConstraint);
@@ -147,8 +149,8 @@ fn what_the_target_refuses_names_no_value() {
             !refused.to_string().contains("secret") && !refused.to_string().contains("424242"),
             "{refused}"
         );
-        let mut copy = chunks.start(&table.model).await?;
-        put_row(copy.row(), 1, Some("longer than ten"));
+        let mut copy = chunks.start(&table.model, &[]).await?;
+        put_row(copy.row().0, 1, Some("longer than ten"));
         assert_eq!(halt(copy.finish(&header).await)?.reason, Reason::ValueOutOfRange);
         assert_eq!(fixture.target_scalar("SELECT count(*) FROM t").await?.as_deref(), Some("0"));
         Ok(())
@@ -163,7 +165,7 @@ fn a_chunk_is_not_copied_into_a_table_that_has_changed() {
         let writer = writer(&fixture, &table).await?;
         let mut chunks = chunk_writer(&fixture, &writer).await?;
         fixture.target("ALTER TABLE t ALTER COLUMN v TYPE varchar(5)").await?;
-        let started = chunks.start(&table.model).await.map(drop);
+        let started = chunks.start(&table.model, &[]).await.map(drop);
         assert_eq!(halt(started)?.reason, Reason::TargetDrift);
         Ok(())
     });

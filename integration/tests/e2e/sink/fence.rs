@@ -262,3 +262,34 @@ fn a_target_table_belongs_to_one_pipeline() {
         Ok(())
     });
 }
+
+/// A release without the ledger of conversions knew no column that had lost its NOT NULL either.
+#[test]
+fn an_older_control_schema_is_brought_up_to_date_with_its_state() {
+    run(async {
+        let fixture = fixture("upgrade").await?;
+        let config = config(&fixture);
+        let table = table(&fixture);
+        drop(streaming(&config, std::slice::from_ref(&table.model)).await?);
+        fixture
+            .target(
+                "DROP TABLE tidegate.conversion, tidegate.schema_object;
+                 DROP FUNCTION tidegate.wait_for_gtid, tidegate.gtid_set_includes, tidegate.gtid_ranges,
+                    tidegate.expect_rows;
+                 DELETE FROM tidegate.schema_history
+                    WHERE version >= (SELECT version FROM tidegate.schema_history WHERE name = 'conversions');
+                 UPDATE tidegate.table_state
+                    SET model = regexp_replace(model::text, ', \"not_null_dropped\": (true|false)', '', 'g')::jsonb",
+            )
+            .await?;
+        let left = "SELECT count(*) FROM tidegate.table_state WHERE model::text LIKE '%not_null_dropped%'";
+        assert_eq!(fixture.target_scalar(left).await?.as_deref(), Some("0"));
+        let writer = take_over(&config, PIPELINE).await?;
+        let processed = writer.checkpoint().position.as_ref().map(|position| position.processed.to_string());
+        assert_eq!(processed, Some(set("1-10")?.to_string()));
+        let models: Vec<_> = writer.load_tables().await?.into_iter().map(|state| state.model).collect();
+        assert_eq!(models, [table.model]);
+        assert_eq!(writer.load_conversions().await?, []);
+        Ok(())
+    });
+}

@@ -82,7 +82,16 @@ fn rows_of_every_type_can_be_matched() {
             let name = format!("c{number}");
             map.columns.push(source_rows::map_column(&name, &mysql));
             let (nullable, auto_increment, generated) = (true, false, false);
-            table.model.columns.push(Column { name, mysql, target, nullable, auto_increment, generated });
+            table.model.columns.push(Column {
+                name,
+                mysql,
+                target,
+                nullable,
+                auto_increment,
+                generated,
+                not_null_dropped: false,
+                details: Default::default(),
+            });
         }
         table.map = Arc::new(map);
         let mut applier = streaming(&config(&fixture), std::slice::from_ref(&table.model)).await?;

@@ -1,9 +1,11 @@
 //! Merged batches against the same changes row by row: random batches over tables with several
-//! unique constraints, keys that move, swap and come back, and a table without a key.
+//! unique indexes, keys of numbers, texts and several columns that move, swap, shift and come back,
+//! and a table without a key.
 
 use tidegate::fold::unit::{RowsChange, RowsKind};
 use tidegate::halt::Reason;
 use tidegate::schema::TargetType;
+use tidegate::schema::details::{Index, IndexKind, IndexPart};
 use tidegate_integration::run;
 
 use super::source_rows::{Int, Null, Table, Text, Value, transaction};
@@ -19,6 +21,13 @@ const TAKEN: &str = "taken";
 /// Few values, so that rows meet.
 const TEXTS: [&str; 8] = ["a", "b", "c", "d", "A", "a ", "", TAKEN];
 
+/// What a policy replaces, and by what.
+const NUL: &str = "n\0";
+const REPLACED: &str = "n\u{fffd}";
+
+/// Columns of no key and no index, by table: any text will do there.
+const FREE: [(usize, usize); 2] = [(0, 3), (4, 1)];
+
 type Row = Vec<Value>;
 
 /// Rows of one event, in pairs for an update.
@@ -28,11 +37,33 @@ struct Rows {
     images: Vec<Row>,
 }
 
-/// A table of the source: what it holds, and which columns are unique besides the key.
+/// A table of the source: what it holds, and which columns are unique besides the key, each entry
+/// together.
 struct SourceTable {
     table: Table,
-    unique: &'static [usize],
+    unique: &'static [&'static [usize]],
     rows: Vec<Row>,
+}
+
+impl SourceTable {
+    /// The target gets the unique indexes that the source has.
+    fn new(mut table: Table, unique: &'static [&'static [usize]]) -> Self {
+        let columns = &table.model.columns;
+        let part = |&column: &usize| IndexPart {
+            column: Some(columns[column].name.clone()),
+            prefix: None,
+            descending: false,
+        };
+        let index = |(number, columns): (usize, &&[usize])| Index {
+            name: format!("unique_{number}"),
+            unique: true,
+            kind: IndexKind::Ordered,
+            visible: true,
+            parts: columns.iter().map(part).collect(),
+        };
+        table.model.details.indexes = unique.iter().enumerate().map(index).collect();
+        Self { table, unique, rows: Vec::new() }
+    }
 }
 
 struct Source {
@@ -42,13 +73,15 @@ struct Source {
 
 impl Source {
     fn new(database: &str, dice: Dice) -> Self {
-        let table = |table, unique| SourceTable { table, unique, rows: Vec::new() };
-        let columns = [("id", false), ("u", true), ("w", false), ("note", true)];
+        let table = |name, columns: &[(&str, bool)], key: &[usize]| Table::new(database, name, columns, key);
+        let uniques = table("uniques", &[("id", false), ("u", true), ("w", false), ("note", true)], &[0]);
+        let pair = table("pair", &[("a", true), ("b", false), ("v", true)], &[1, 0]);
         let tables = vec![
-            table(Table::new(database, "uniques", &columns, &[0]), &[1, 2]),
-            table(Table::new(database, "pair", &[("a", true), ("b", false), ("v", true)], &[1, 0]), &[]),
-            table(Table::new(database, "only_key", &[("id", false)], &[0]), &[]),
-            table(Table::new(database, "keyless", &[("a", false), ("b", true)], &[]), &[]),
+            SourceTable::new(uniques, &[&[1], &[2]]),
+            SourceTable::new(pair, &[&[2, 1]]),
+            SourceTable::new(table("only_key", &[("id", false)], &[0]), &[]),
+            SourceTable::new(table("texts", &[("id", true), ("n", false)], &[0]), &[&[1]]),
+            SourceTable::new(table("keyless", &[("a", false), ("b", true)], &[]), &[]),
         ];
         Self { tables, dice }
     }
@@ -64,6 +97,9 @@ impl Source {
         }
         if self.tables[table].table.model.columns[column].target == TargetType::Integer {
             return Int(i32::try_from(self.dice.below(9)).expect("small") - 2);
+        }
+        if FREE.contains(&(table, column)) && self.dice.below(3) == 0 {
+            return Text(NUL);
         }
         // The taken value is rare, or no batch would be applied.
         let below = if self.dice.below(40) == 0 { 8 } else { 7 };
@@ -82,14 +118,15 @@ impl Source {
             rows.iter().enumerate().filter(|(index, _)| Some(*index) != except).map(|(_, row)| row);
         !others.any(|other| {
             let same = |&column: &usize| other[column] == row[column];
-            let not_null = |&column: &usize| row[column] != Null;
-            (!key.is_empty() && key.iter().all(same)) || unique.iter().any(|c| same(c) && not_null(c))
+            let collides = |&column: &usize| same(&column) && row[column] != Null;
+            (!key.is_empty() && key.iter().all(same))
+                || unique.iter().any(|columns| columns.iter().all(collides))
         })
     }
 
     /// One change of one row, as MySQL would accept and log it.
     fn change(&mut self) -> Option<Rows> {
-        let table = usize::try_from([0, 0, 0, 1, 1, 2, 3][usize::try_from(self.dice.below(7)).ok()?]).ok()?;
+        let table = [0, 0, 0, 1, 1, 2, 3, 3, 4][usize::try_from(self.dice.below(9)).ok()?];
         let count = self.tables[table].rows.len();
         let at = if count == 0 { None } else { usize::try_from(self.dice.below(count as u64)).ok() };
         match (self.dice.below(5), at) {
@@ -120,23 +157,62 @@ impl Source {
         let rows = &mut self.tables[0].rows;
         let [first, second, ..] = rows.as_mut_slice() else { return Vec::new() };
         let (one, other) = (first[1], second[1]);
-        let set = |row: &mut Row, value| {
-            let before = row.clone();
-            row[1] = value;
-            Rows { table: 0, kind: RowsKind::Update, images: vec![before, row.clone()] }
-        };
+        let set = |row: &mut Row, value| update(0, row, |row| row[1] = value);
         vec![set(first, Null), set(second, one), set(first, other)]
+    }
+
+    /// Two rows of the table with text keys swap their keys, by way of a third one.
+    fn swap_keys(&mut self) -> Vec<Rows> {
+        let rows = &mut self.tables[3].rows;
+        let [first, second, ..] = rows.as_mut_slice() else { return Vec::new() };
+        let (one, other) = (first[0], second[0]);
+        let set = |row: &mut Row, value| update(3, row, |row| row[0] = value);
+        vec![set(first, Text("between")), set(second, one), set(first, other)]
+    }
+
+    /// One statement moves the first table's highest numbers up by one, the key's or a unique column's,
+    /// from the highest on.
+    fn shift(&mut self) -> Vec<Rows> {
+        let column = if self.dice.below(2) == 0 { 0 } else { 2 };
+        let number = |row: &Row| if let Int(number) = row[column] { number } else { i32::MIN };
+        let rows = &mut self.tables[0].rows;
+        rows.sort_by_key(|row| std::cmp::Reverse(number(row)));
+        let mut images = Vec::new();
+        for row in rows.iter_mut().filter(|row| row[column] != Null).take(9) {
+            let next = Int(number(row) + 1);
+            images.extend(update(0, row, |row| row[column] = next).images);
+        }
+        if images.is_empty() { Vec::new() } else { vec![Rows { table: 0, kind: RowsKind::Update, images }] }
+    }
+
+    /// REPLACE: a row goes, and another one has its unique values and its key or a new one.
+    fn replace(&mut self) -> Vec<Rows> {
+        let table = if self.dice.below(2) == 0 { 0 } else { 3 };
+        let key = self.value(table, 0);
+        let Some(old) = self.tables[table].rows.pop() else { return Vec::new() };
+        let mut new = old.clone();
+        new[0] = key;
+        if !self.fits(table, &new, None) {
+            new[0] = old[0];
+        }
+        self.tables[table].rows.push(new.clone());
+        let change = |kind, row| Rows { table, kind, images: vec![row] };
+        vec![change(RowsKind::Delete, old), change(RowsKind::Write, new)]
     }
 
     /// Transactions of few enough rows to be written in source order when they come alone.
     fn transactions(&mut self, count: u64) -> Vec<Vec<Rows>> {
         let mut transactions = Vec::new();
         for _ in 0..count {
-            let attempts = 1 + self.dice.below(8);
+            let attempts = 1 + self.dice.below(7);
             let mut changes: Vec<Rows> = (0..attempts).filter_map(|_| self.change()).collect();
-            if self.dice.below(12) == 0 {
-                changes.extend(self.swap());
-            }
+            changes.extend(match self.dice.below(24) {
+                0 | 1 => self.swap(),
+                2 | 3 => self.swap_keys(),
+                4 | 5 => self.shift(),
+                6 | 7 => self.replace(),
+                _ => Vec::new(),
+            });
             transactions.push(changes);
         }
         transactions
@@ -160,6 +236,7 @@ impl Source {
         let text = |value: &Value| match value {
             Null => "NULL".to_owned(),
             Int(number) => number.to_string(),
+            Text(NUL) => format!("'{REPLACED}'"),
             Text(text) => format!("'{text}'"),
         };
         let mut contents = Vec::new();
@@ -174,16 +251,31 @@ impl Source {
     }
 }
 
+/// What the update of a row makes of it.
+fn update(table: usize, row: &mut Row, change: impl FnOnce(&mut Row)) -> Rows {
+    let before = row.clone();
+    change(row);
+    Rows { table, kind: RowsKind::Update, images: vec![before, row.clone()] }
+}
+
 /// Every row of the target's tables.
 async fn contents(fixture: &Fixture<'_>) -> Result<Vec<String>> {
     let sql = "SELECT 'uniques ' || concat_ws(',', id, quote_nullable(u), coalesce(w::text, 'NULL'), quote_nullable(note)) FROM merge.uniques \
         UNION ALL SELECT 'pair ' || concat_ws(',', quote_nullable(a), b, quote_nullable(v)) FROM merge.pair \
         UNION ALL SELECT 'only_key ' || id FROM merge.only_key \
+        UNION ALL SELECT 'texts ' || concat_ws(',', quote_nullable(id), coalesce(n::text, 'NULL')) FROM merge.texts \
         UNION ALL SELECT 'keyless ' || concat_ws(',', coalesce(a::text, 'NULL'), quote_nullable(b)) FROM merge.keyless";
     let rows = fixture.target_rows(sql).await?;
     let mut contents: Vec<String> = rows.into_iter().flatten().flatten().collect();
     contents.sort();
     Ok(contents)
+}
+
+/// How often values were replaced, and how many are there.
+async fn ledger(fixture: &Fixture<'_>) -> Result<Vec<TextRow>> {
+    let sql = "SELECT source_table, source_column, kind, uses, keys, first_use, last_use FROM tidegate.conversion \
+        ORDER BY source_table, source_column";
+    fixture.target_rows(sql).await
 }
 
 /// A target to which units are applied in one of the two ways.
@@ -196,11 +288,10 @@ impl Side {
     async fn new(name: &str, source: &Source) -> Result<Self> {
         let fixture = fixture(name).await?;
         let config = config(&fixture);
-        let applier = streaming(&config, &source.models()).await?;
-        // The target's check would refuse unique indexes before the copy has ended; these
-        // constraints are judged at the same moments.
-        let constraints = "ALTER TABLE merge.uniques ADD EXCLUDE USING btree (u WITH =), ADD EXCLUDE USING btree (w WITH =)";
-        fixture.target(constraints).await?;
+        let mut applier = streaming(&config, &source.models()).await?;
+        applier.build_objects().await?;
+        let built = "SELECT count(*) FROM tidegate.schema_object WHERE outcome = 'built'";
+        assert_eq!(fixture.target_scalar(built).await?.as_deref(), Some("4"));
         Ok(Self { fixture, applier })
     }
 
@@ -265,6 +356,7 @@ async fn case(source: &mut Source, sides: &mut [Side; 2], first: u64, seen: &mut
             seen.merged += progress.merged;
             seen.conflicts += progress.conflicts;
             assert_eq!(contents(&ordered.fixture).await?, contents(&merged.fixture).await?);
+            assert_eq!(ledger(&ordered.fixture).await?, ledger(&merged.fixture).await?);
         }
         // What only the target forbids is judged by what would be committed: a row that offends in
         // between and is gone at the end of the batch does not.
@@ -281,13 +373,14 @@ async fn case(source: &mut Source, sides: &mut [Side; 2], first: u64, seen: &mut
             assert!(matches!(found.reason, Reason::TargetConstraint | Reason::KeylessRowNotFound));
             assert_eq!(merged.applier.position().processed, ordered.applier.position().processed);
             assert_eq!(contents(&ordered.fixture).await?, contents(&merged.fixture).await?);
+            assert_eq!(ledger(&ordered.fixture).await?, ledger(&merged.fixture).await?);
             seen.halts += 1;
         }
         (Ok(()), Err(found)) => bail!("the merged batch alone fails: {found:?}"),
     }
     for side in [ordered, merged] {
         let clear = "DELETE FROM merge.uniques; DELETE FROM merge.pair; DELETE FROM merge.only_key; \
-            DELETE FROM merge.keyless";
+            DELETE FROM merge.texts; DELETE FROM merge.keyless; DELETE FROM tidegate.conversion";
         side.fixture.target(clear).await?;
     }
     source.tables.iter_mut().for_each(|table| table.rows.clear());

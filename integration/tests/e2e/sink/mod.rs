@@ -16,13 +16,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tidegate::config::{Secret, TargetConfig, TlsConfig, TlsMode};
+use tidegate::config::{DdlConfig, DdlPolicy, Secret, TargetConfig, TlsConfig, TlsMode};
 use tidegate::fold::unit::{Transaction, Unit};
 use tidegate::gtid::GtidSet;
 use tidegate::halt::{Failure, Halt};
 use tidegate::schema::TableModel;
 use tidegate::schema::filter::Filter;
+use tidegate::schema::overrides::Overrides;
 use tidegate::schema::phase::TablePhase;
+use tidegate::schema::policy::{Policies, Policy, ValueKind};
 use tidegate::sink::apply::Applier;
 use tidegate::sink::catalog;
 use tidegate::sink::checkpoint::Position;
@@ -71,16 +73,7 @@ async fn take_over(config: &TargetConfig, pipeline: &str) -> Result<Writer> {
 }
 
 fn state(model: TableModel, phase: TablePhase, snapshot_set: &str) -> Result<TableState> {
-    Ok(TableState {
-        target_schema: model.name.database.clone(),
-        target_table: model.name.table.clone(),
-        model,
-        phase,
-        snapshot_set: Some(snapshot_set.parse()?),
-        converge_set: None,
-        rows_copied: 0,
-        rows_estimated: None,
-    })
+    Ok(TableState { snapshot_set: Some(snapshot_set.parse()?), ..TableState::new(model, phase)? })
 }
 
 /// A set of the test's source, such as `set("1-10")`.
@@ -96,8 +89,8 @@ async fn streaming(config: &TargetConfig, models: &[TableModel]) -> Result<Appli
         states.push(state(model.clone(), TablePhase::Streaming, &set("1-10")?.to_string())?);
     }
     catalog::claim_tables(&mut writer, &states).await?;
-    for state in &states {
-        catalog::begin_copy(&mut writer, state, false).await?;
+    for state in &mut states {
+        catalog::begin_copy(&mut writer, state).await?;
     }
     let position = Position { processed: set("1-10")?, ..Position::default() };
     writer.set_position(position, &states).await?;
@@ -108,7 +101,10 @@ async fn streaming(config: &TargetConfig, models: &[TableModel]) -> Result<Appli
 async fn applier(writer: Writer) -> Result<Applier> {
     let tables = writer.load_tables().await?;
     let filter = Filter::new(&["*.*".to_owned()], &["*.excluded".to_owned()])?;
-    Ok(Applier::new(writer, tables, Arc::new(filter))?)
+    let (lock_wait_timeout, lock_deadline) = (Duration::from_millis(100), PATIENCE);
+    let ddl = DdlConfig { policy: DdlPolicy::Mirror, ignore: Vec::new(), lock_wait_timeout, lock_deadline };
+    let policies = Policies::default().with(ValueKind::NulText, Policy::Replace);
+    Ok(Applier::new(writer, tables, Arc::new(filter), ddl, Overrides::default(), Arc::new(policies))?)
 }
 
 async fn resume(config: &TargetConfig) -> Result<Applier> {

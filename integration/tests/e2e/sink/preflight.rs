@@ -20,6 +20,11 @@ fn a_target_as_documented_has_no_finding() {
         let _applier = streaming(&config(&fixture), &models).await?;
         fixture.target("INSERT INTO t VALUES (1)").await?;
         assert!(names(&config(&fixture), &models).await?.is_empty(), "its own table may have rows");
+        let for_another = check(&config(&fixture), "another", &models).await?;
+        let found: Vec<_> = for_another.iter().map(|finding| finding.name).collect();
+        assert_eq!(found, ["target.table_owner"], "{for_another:#?}");
+        assert!(for_another[0].problem.contains(PIPELINE), "{for_another:#?}");
+        assert!(!for_another[0].fix.contains("TRUNCATE"), "{for_another:#?}");
         Ok(())
     });
 }

@@ -7,6 +7,7 @@ use tidegate::binlog::table_map::{Encoding, MapColumn, TableMap};
 use tidegate::fold::statement::{Ddl, DdlKind};
 use tidegate::fold::unit::{Fingerprint, RowsChange, RowsKind, SchemaChange, Transaction};
 use tidegate::gtid::{Gtid, Tag};
+use tidegate::schema::ddl::Content;
 use tidegate::schema::{Column, MysqlType, TableModel, TableName, TargetType};
 
 pub(super) const SOURCE: &str = "11111111-2222-3333-4444-555555555555";
@@ -70,13 +71,17 @@ impl Table {
                     mysql: mysql(text),
                     target: if text { TargetType::Varchar { length: 10 } } else { TargetType::Integer },
                     nullable: !key.contains(&index),
+                    not_null_dropped: false,
                     auto_increment: false,
                     generated: false,
+                    details: Default::default(),
                 })
                 .collect(),
             key: key.to_vec(),
             key_is_primary: true,
             engine: "InnoDB".to_owned(),
+            default_charset: None,
+            details: Default::default(),
             name,
         };
         let map = TableMap {
@@ -142,14 +147,15 @@ fn write_image(row: &[Value], out: &mut Vec<u8>) {
 /// The transaction with this number.
 pub(super) fn transaction(gno: u64, changes: Vec<RowsChange>) -> Transaction {
     let bytes = changes.iter().map(|change| change.images.len()).sum();
-    Transaction { gtid: gtid(gno), fingerprint: fingerprint(gno), changes, bytes }
+    Transaction { gtid: gtid(gno), fingerprint: fingerprint(gno), changes, bytes, resolves: None }
 }
 
 /// A DDL statement with this number.
 pub(super) fn ddl(gno: u64, kind: DdlKind, tables: &[&TableName]) -> SchemaChange {
     let tables = tables.iter().map(|name| (*name).clone()).collect();
-    let statement = Ddl { kind, tables, databases: Vec::new() };
-    SchemaChange { gtid: gtid(gno), fingerprint: fingerprint(gno), statement }
+    let statement = Ddl { kind, tables, databases: Vec::new(), content: Content::Names };
+    let facts = Box::default();
+    SchemaChange { gtid: gtid(gno), fingerprint: fingerprint(gno), statement, facts }
 }
 
 /// How a table map shows a nullable column of this type.

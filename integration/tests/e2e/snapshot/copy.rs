@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use tidegate::config::Config;
+use tidegate::config::{Config, TablesConfig};
 use tidegate::gtid::GtidSet;
 use tidegate::halt::{Failure, Halt, Reason};
 use tidegate::schema::filter::Filter;
 use tidegate::schema::phase::TablePhase;
 use tidegate::schema::{TableName, TargetType};
 use tidegate::sink;
+use tidegate::sink::conversions::Conversion;
 use tidegate::sink::table_state::TableState;
 use tidegate::sink::writer::Writer;
 use tidegate::snapshot::{self, Observer};
+use tidegate::source::capture::Waiting;
 use tidegate_integration::{Fixture, PgSession, Servers, run};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -25,10 +27,16 @@ struct Chunks(mpsc::UnboundedSender<u64>);
 impl Observer for Chunks {
     fn table(&self, _: &TableState) {}
 
+    fn waiting(&self, _: &TableName, _: Waiting) {}
+
     fn rows_copied(&self, _: &TableName, rows: u64) {
         // A test may have seen enough.
         let _sent = self.0.send(rows).is_ok();
     }
+
+    fn converted(&self, _: &[Conversion]) {}
+
+    fn conversions_forgotten(&self, _: &TableName) {}
 }
 
 async fn take_over(config: &Config) -> Result<Writer> {
@@ -115,6 +123,23 @@ const BEFORE_STALL: usize = 15;
 async fn stall_middle(fixture: &Fixture<'_>, table: &str) -> Result<PgSession> {
     let session = fixture.target_session().await?;
     session.exec(&format!("BEGIN; INSERT INTO {table} VALUES (155, ''), (165, ''), (175, '')")).await?;
+    Ok(session)
+}
+
+/// As [`stall_middle`], where the pipeline is to create the target's table itself: by the records of
+/// the chunks. The control schema is made by a copy of nothing.
+async fn stall_records(fixture: &Fixture<'_>, config: &Config, table: &str) -> Result<PgSession> {
+    let nothing = TablesConfig { include: vec!["no.table".to_owned()], exclude: Vec::new() };
+    drop(copy(&Config { name: "nothing".to_owned(), tables: nothing, ..config.clone() }).await?);
+    let session = fixture.target_session().await?;
+    let (pipeline, database) = (&config.name, &fixture.source);
+    let records = format!("'{pipeline}', '{database}', '{table}', chunk, '{{}}', 0");
+    session
+        .exec(&format!(
+            "BEGIN; INSERT INTO tidegate.snapshot_chunk (pipeline, source_database, source_table, chunk, bounds, rows)
+                SELECT {records} FROM generate_series(15, 17) chunk"
+        ))
+        .await?;
     Ok(session)
 }
 
@@ -273,6 +298,11 @@ fn tinyint_1_is_boolean_where_the_data_is() {
 /// A table of 300 rows: thirty chunks.
 async fn thirty_chunks(fixture: &Fixture<'_>, table: &str, options: &str) -> Result<()> {
     target_table(fixture, &format!("{table} (id INTEGER PRIMARY KEY, v VARCHAR(40))")).await?;
+    thirty_chunks_of_source(fixture, table, options).await
+}
+
+/// The same without the target's table.
+async fn thirty_chunks_of_source(fixture: &Fixture<'_>, table: &str, options: &str) -> Result<()> {
     fixture
         .source(&format!(
             "SET cte_max_recursion_depth = 1000;
@@ -368,9 +398,9 @@ fn ddl_during_the_copy_sends_the_table_back_to_capture() {
             config.name = format!("pipeline_{number}");
             fixture.source("DROP TABLE IF EXISTS t, other, t_old").await?;
             fixture.target(&format!("DROP SCHEMA IF EXISTS {} CASCADE", fixture.source)).await?;
-            thirty_chunks(&fixture, "t", "").await?;
-            thirty_chunks(&fixture, "other", "").await?;
-            let stalled = stall_middle(&fixture, "t").await?;
+            thirty_chunks_of_source(&fixture, "t", "").await?;
+            thirty_chunks_of_source(&fixture, "other", "").await?;
+            let stalled = stall_records(&fixture, &config, "t").await?;
             let mut copying = Copying::start(&config);
             copying.wait_for_chunks(BEFORE_STALL).await?;
             fixture.source(&format!("SET lock_wait_timeout = 20; {ddl}")).await.context(*ddl)?;
@@ -411,10 +441,10 @@ fn ddl_is_not_held_off_for_longer_than_allowed() {
     run(async {
         let servers = Servers::own(&[], &[]).await?;
         let fixture = servers.fixture("allowed").await?;
-        thirty_chunks(&fixture, "t", "").await?;
+        thirty_chunks_of_source(&fixture, "t", "").await?;
         let mut config = config(&fixture);
         config.snapshot.block_ddl_max = Duration::from_secs(1);
-        let stalled = stall_middle(&fixture, "t").await?;
+        let stalled = stall_records(&fixture, &config, "t").await?;
         let mut copying = Copying::start(&config);
         copying.wait_for_chunks(BEFORE_STALL).await?;
         fixture.source("SET lock_wait_timeout = 20; ALTER TABLE t ADD COLUMN w INT DEFAULT 3").await?;

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use tidegate_integration::mysql::{MySqlSession, TextRow};
-use tidegate_integration::wait::{Look, until};
 use tidegate_integration::{Fixture, Servers, Tidegate, postgres, process, run};
 use tokio::task::JoinSet;
 
@@ -249,12 +248,67 @@ fn a_lock_that_cannot_be_had_halts_until_it_can() {
         // The application is not kept waiting by a request that is left behind.
         fixture.source("SET lock_wait_timeout = 1; INSERT INTO t VALUES (3)").await?;
         writer.exec("COMMIT").await?;
-        tidegate.post("/v1/resume").await?;
-        until("the halt to end", || async {
+        ensure!(tidegate.post("/v1/resume").await?.status == 202, "resume is accepted");
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn a_lock_that_is_waited_for_is_told_of_until_it_is_had() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("waiting").await?;
+        fixture.source("CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE t (id INT PRIMARY KEY)").await?;
+        let mut writer = fixture.source_session().await?;
+        writer.exec("BEGIN; INSERT INTO t VALUES (1)").await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        let name = format!("{}.t", fixture.source);
+        let table = |status: &Value, name: &str| {
+            let tables = status["tables"].as_array().map(Vec::as_slice).unwrap_or_default();
+            tables.iter().find(|table| table["source"] == name).cloned().unwrap_or_default()
+        };
+        let waits = |status: &Value| !table(status, &name)["waiting_for"].is_null();
+        let status = tidegate.wait_status("the wait for the lock", waits).await?;
+        ensure!(table(&status, &name)["waiting_for"] == "the table's read lock", "{status}");
+        ensure!(table(&status, &format!("{}.a", fixture.source))["waiting_for"].is_null(), "{status}");
+        ensure!(status["state"] == "snapshotting" && status["last_error"]["side"] == "source", "{status}");
+        let message = status["last_error"]["message"].as_str().unwrap_or_default();
+        ensure!(message.starts_with(&format!("{name} waits for the table's read lock")), "{status}");
+        let told = tidegate.cli(&["status"]).await?;
+        ensure!(told.stdout.contains("waits for the table's read lock"), "{}", told.stdout);
+
+        writer.exec("COMMIT").await?;
+        let status = tidegate.wait_status("the stream", |status| status["state"] == "streaming").await?;
+        ensure!(!waits(&status), "{status}");
+        let lines = tidegate.log()?.matches("waiting for the table's read lock").count();
+        ensure!(lines == 1, "{lines} lines about a wait of a few seconds");
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn ddl_again_and_again_during_the_copy_halts_until_it_is_over() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("restless").await?;
+        fixture.source(TABLES).await?;
+        fixture.source(&fill()).await?;
+        let config = small_chunks(&fixture).set("snapshot.block_ddl", false).set("snapshot.max_captures", 2);
+        let tidegate = Tidegate::start(config).await?;
+        let mut altered = 0;
+        let halt = loop {
+            altered += 1;
+            fixture.source(&format!("ALTER TABLE plain COMMENT = 'number {altered}'")).await?;
             let status = tidegate.status().await?;
-            Ok(if status["halt"].is_null() { Look::Done(()) } else { Look::NotYet(status.to_string()) })
-        })
-        .await?;
+            if !status["halt"].is_null() {
+                break status["halt"].clone();
+            }
+            ensure!(status["state"] != "streaming", "it was copied in spite of {altered} changes");
+        };
+        ensure!(halt["reason"] == "snapshot_interrupted", "{halt}");
+        ensure!(halt["table"] == format!("{}.plain", fixture.source), "{halt}");
+        ensure!(tidegate.post("/v1/resume").await?.status == 202, "resume is accepted");
+        tidegate.wait_state("streaming").await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await
     });

@@ -4,15 +4,17 @@ mod capture;
 mod copy;
 mod load;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tidegate::config::{
-    AdminConfig, ApplyConfig, Config, FoldConfig, LogConfig, LogFormat, RetryConfig, Secret, SnapshotConfig,
-    SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
+    AdminConfig, ApplyConfig, Config, DdlConfig, DdlPolicy, FoldConfig, LogConfig, LogFormat, RetryConfig,
+    Secret, SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
 };
+use tidegate::fold::XaPolicy;
 use tidegate::gtid::{GtidSet, Uuid};
 use tidegate::schema::TableName;
 use tidegate_integration::Fixture;
@@ -73,6 +75,8 @@ fn config(fixture: &Fixture<'_>) -> Config {
             synchronous_commit: false,
         },
         tables: TablesConfig { include: vec![format!("{}.*", fixture.source)], exclude: Vec::new() },
+        policies: Arc::default(),
+        types: Default::default(),
         snapshot: SnapshotConfig {
             parallelism: 3,
             chunk_rows: 10,
@@ -82,12 +86,18 @@ fn config(fixture: &Fixture<'_>) -> Config {
             block_ddl: true,
             block_ddl_max: second * 60,
         },
-        fold: FoldConfig { max_buffer_bytes: 64 << 20 },
+        fold: FoldConfig { max_buffer_bytes: 64 << 20, xa: XaPolicy::Refuse },
         apply: ApplyConfig {
             max_batch_bytes: 4 << 20,
             channel_bytes: 16 << 20,
             max_in_flight: 64,
             idle_commit_interval: second,
+        },
+        ddl: DdlConfig {
+            policy: DdlPolicy::Mirror,
+            ignore: Vec::new(),
+            lock_wait_timeout: second,
+            lock_deadline: second * 30,
         },
         retry: RetryConfig {
             initial_backoff: second,

@@ -1,5 +1,7 @@
 //! The source side against a live MySQL: logins, the dump, preflight, the reader.
 
+mod alter;
+mod defaults;
 mod dump;
 mod login;
 mod preflight;

@@ -11,6 +11,7 @@ use tidegate::binlog::table_map::TableMap;
 use tidegate::halt::{Failure, Reason};
 use tidegate::schema::diff::check_map;
 use tidegate::schema::filter::Filter;
+use tidegate::schema::overrides::Overrides;
 use tidegate::schema::{TableModel, TableName};
 use tidegate::source::connect::connect;
 use tidegate::source::dump::Dump;
@@ -24,7 +25,9 @@ fn name(fixture: &Fixture<'_>, table: &str) -> TableName {
 }
 
 async fn model(conn: &mut Conn, name: &TableName) -> Result<TableModel> {
-    reader::table(conn, name).await?.with_context(|| format!("{} is there", name.table))
+    reader::table(conn, name, &Overrides::default())
+        .await?
+        .with_context(|| format!("{} is there", name.table))
 }
 
 /// The rows of a table read in chunks of `rows`, in a form in which only equal rows are equal.
@@ -331,13 +334,19 @@ fn tables_are_base_tables_of_the_filter() {
         let mut conn = connect(&config(&fixture.servers.mysql)).await?;
         let database = &fixture.source;
         let filter = Filter::new(&[format!("{database}.*")], &[format!("{database}.tmp_*")])?;
-        let names: Vec<String> =
-            reader::tables(&mut conn, &filter).await?.into_iter().map(|model| model.name.table).collect();
+        let types = Overrides::default();
+        let names: Vec<String> = reader::tables(&mut conn, &filter, &types)
+            .await?
+            .into_iter()
+            .map(|model| model.name.table)
+            .collect();
         ensure!(names == ["a", "b"], "{names:?}");
-        ensure!(reader::table(&mut conn, &name(&fixture, "v")).await?.is_none());
-        ensure!(reader::table(&mut conn, &name(&fixture, "missing")).await?.is_none());
-        fixture.source("CREATE TABLE g (id INT PRIMARY KEY, g GEOMETRY)").await?;
-        let Err(Failure::Halt(halt)) = reader::tables(&mut conn, &filter).await else { bail!("a geometry") };
+        ensure!(reader::table(&mut conn, &name(&fixture, "v"), &types).await?.is_none());
+        ensure!(reader::table(&mut conn, &name(&fixture, "missing"), &types).await?.is_none());
+        fixture.source("CREATE TABLE g (id INT PRIMARY KEY, g ENUM('a\\0'))").await?;
+        let Err(Failure::Halt(halt)) = reader::tables(&mut conn, &filter, &types).await else {
+            bail!("a label with NUL")
+        };
         ensure!(halt.reason == Reason::UnsupportedType && halt.table == Some(format!("{database}.g")));
         Ok(())
     });

@@ -129,6 +129,32 @@ fn the_in_use_flag_is_not_checksummed() {
     assert_eq!(raw.header.flags, 1);
 }
 
+/// What a server without checksums sends of its first file: the time of its creation is taken out,
+/// and the checksum still is that of the file.
+#[test]
+fn a_format_description_without_its_creation_is_compared_with_what_was_written() {
+    let sent = |algorithm| {
+        let mut bytes = format_description(algorithm).to_vec();
+        let covered = bytes.len() - 4;
+        for at in [0, HEADER_LENGTH + 52] {
+            bytes[at..at + 4].copy_from_slice(&1_796_030_003_u32.to_le_bytes());
+        }
+        let checksum = crc32fast::hash(&bytes[..covered]).to_le_bytes();
+        bytes[covered..].copy_from_slice(&checksum);
+        bytes[HEADER_LENGTH + 52..HEADER_LENGTH + 56].fill(0);
+        bytes
+    };
+    Envelope::new(ChecksumAlgorithm::None).open(sent(0).into()).unwrap();
+    let with_checksums = Envelope::new(ChecksumAlgorithm::Crc32).open(sent(1).into());
+    assert!(matches!(with_checksums, Err(EnvelopeError::ChecksumMismatch { .. })), "it is computed anew");
+    for bit in 0..sent(0).len() * 8 {
+        let mut damaged = sent(0);
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let opened = Envelope::new(ChecksumAlgorithm::Crc32).open(damaged.into());
+        assert_eq!(opened.is_ok(), bit == 17 * 8, "bit {bit}");
+    }
+}
+
 #[test]
 fn errors_become_the_halts_of_the_catalogue() {
     let mismatch = EnvelopeError::ChecksumMismatch { event_type: event_type::WRITE_ROWS, log_pos: 1234 };

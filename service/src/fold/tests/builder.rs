@@ -112,6 +112,13 @@ pub(super) fn query(text: &str) -> Part {
     query_with_error(text, 0)
 }
 
+/// From a session of its own.
+pub(super) fn query_of(thread_id: u32, text: &str) -> Part {
+    let mut part = query(text);
+    part.body[..4].copy_from_slice(&thread_id.to_le_bytes());
+    part
+}
+
 pub(super) fn query_with_error(text: &str, error_code: u16) -> Part {
     let mut body = vec![0; 8];
     body.push(3);
@@ -137,13 +144,24 @@ pub(super) fn xid() -> Part {
     Part::new(t::XID, 42u64.to_le_bytes().to_vec())
 }
 
+/// Of the XID `X'67',X'',1`.
 pub(super) fn xa_prepare(one_phase: bool) -> Part {
+    xa_prepare_of(b'g', one_phase)
+}
+
+/// Of an XID whose gtrid is one byte.
+pub(super) fn xa_prepare_of(gtrid: u8, one_phase: bool) -> Part {
     let mut body = vec![u8::from(one_phase)];
     for number in [1u32, 1, 0] {
         body.extend(number.to_le_bytes());
     }
-    body.push(b'g');
+    body.push(gtrid);
     Part::new(t::XA_PREPARE, body)
+}
+
+/// `XA verb` on such an XID.
+pub(super) fn xa(verb: &str, gtrid: u8) -> Part {
+    query(&format!("XA {verb} X'{gtrid:02x}',X'',1"))
 }
 
 fn table_id(id: u64) -> Vec<u8> {
@@ -230,8 +248,14 @@ pub(super) fn rotate() -> Part {
 }
 
 pub(super) fn format_description() -> Part {
+    format_description_of(0)
+}
+
+/// `created` is other than 0 for a server that has been started.
+pub(super) fn format_description_of(created: u32) -> Part {
     let mut body = 4u16.to_le_bytes().to_vec();
-    body.extend([0; 54]);
+    body.extend([0; 50]);
+    body.extend(created.to_le_bytes());
     body.push(HEADER_LENGTH as u8);
     body.extend([0; 40]);
     body.push(1);

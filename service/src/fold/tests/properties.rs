@@ -51,6 +51,7 @@ fn content(unit: &Unit) -> Vec<Bytes> {
             images.sort();
             images
         }
+        Unit::Prepared(_) => Vec::new(),
         Unit::SchemaChange(change) => vec![Bytes::from(change.statement.kind.name())],
     }
 }

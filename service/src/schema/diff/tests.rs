@@ -9,8 +9,10 @@ fn column(name: &str, mysql: MysqlType, target: TargetType) -> Column {
         mysql,
         target,
         nullable: name != "id",
+        not_null_dropped: false,
         auto_increment: false,
         generated: false,
+        details: Default::default(),
     }
 }
 
@@ -114,6 +116,8 @@ fn model() -> TableModel {
         key: vec![0],
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
+        details: Default::default(),
     }
 }
 
@@ -264,14 +268,14 @@ fn index(name: &str, columns: &[&str]) -> UniqueIndex {
 fn difference(change: impl FnOnce(&mut TargetTable)) -> String {
     let mut target = target();
     change(&mut target);
-    let differences = check_target(&model(), &target);
+    let differences = check_target(&model(), &target, Uniqueness::OfKey);
     let [only] = &differences[..] else { panic!("{differences:?}") };
     only.clone()
 }
 
 #[test]
 fn a_target_made_from_the_model_is_fit() {
-    assert_eq!(check_target(&model(), &target()), [""; 0]);
+    assert_eq!(check_target(&model(), &target(), Uniqueness::OfKey), [""; 0]);
 }
 
 #[test]
@@ -283,7 +287,7 @@ fn a_target_may_be_looser() {
         let template = loose.columns[0].clone();
         loose.columns.push(TargetColumn { name: name.to_owned(), not_null, has_default, ..template });
     }
-    assert_eq!(check_target(&model(), &loose), [""; 0]);
+    assert_eq!(check_target(&model(), &loose, Uniqueness::OfKey), [""; 0]);
 }
 
 #[test]
@@ -316,13 +320,13 @@ fn the_key_must_have_the_only_unique_index() {
     assert!(difference(|table| table.unique_indexes[0].valid = false).contains("not valid"));
     let mut partial = target();
     partial.unique_indexes[0].partial = true;
-    assert_eq!(check_target(&model(), &partial).len(), 2);
+    assert_eq!(check_target(&model(), &partial, Uniqueness::OfKey).len(), 2);
     let mut keyless = model();
     keyless.key.clear();
-    assert_eq!(check_target(&keyless, &target()).len(), 1);
+    assert_eq!(check_target(&keyless, &target(), Uniqueness::OfKey).len(), 1);
     let mut bare = target();
     bare.unique_indexes.clear();
-    assert_eq!(check_target(&keyless, &bare), [""; 0]);
+    assert_eq!(check_target(&keyless, &bare, Uniqueness::OfKey), [""; 0]);
 }
 
 #[test]
@@ -332,8 +336,11 @@ fn text_keys_need_a_deterministic_collation() {
     model.columns[9].nullable = false;
     let mut target = target();
     target.unique_indexes = vec![index("k", &["v"])];
-    assert_eq!(check_target(&model, &target), [""; 0]);
+    assert_eq!(check_target(&model, &target, Uniqueness::OfKey), [""; 0]);
     target.columns[9].deterministic = false;
     target.columns[8].deterministic = false;
-    assert_eq!(check_target(&model, &target), ["key column \"v\" has a nondeterministic collation"]);
+    assert_eq!(
+        check_target(&model, &target, Uniqueness::OfKey),
+        ["key column \"v\" has a nondeterministic collation"]
+    );
 }

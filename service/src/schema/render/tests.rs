@@ -1,7 +1,11 @@
 use super::*;
 
 fn column(name: &str, mysql: MysqlType, target: TargetType) -> Column {
-    Column { name: name.to_owned(), mysql, target, nullable: false, auto_increment: false, generated: false }
+    Column { nullable: false, ..crate::schema::details::example_column(name, mysql, target) }
+}
+
+fn create_table(model: &TableModel) -> Result<String, Halt> {
+    super::create_table(model, &HashMap::new())
 }
 
 fn bigint(name: &str) -> Column {
@@ -25,6 +29,8 @@ fn model(table: &str, columns: Vec<Column>, key: &[usize]) -> TableModel {
         key: key.to_vec(),
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
+        details: Default::default(),
     }
 }
 
@@ -47,7 +53,6 @@ fn a_table_has_its_columns_and_its_key() {
     model.key.clear();
     let keyless = create_table(&model).unwrap();
     assert!(!keyless.contains("UNIQUE") && !keyless.contains("COLLATE"));
-    assert!(not_carried_over(&model).is_empty());
 }
 
 #[test]
@@ -59,18 +64,41 @@ fn an_enum_takes_its_labels_and_the_empty_text() {
 }
 
 #[test]
-fn what_is_not_carried_over_is_told() {
+fn what_can_t_be_an_identity_column_takes_its_numbers_from_a_sequence() {
     let target = TargetType::Numeric { precision: 20, scale: 0 };
     let mut id = column("id", MysqlType::BigInt { unsigned: true }, target);
     id.auto_increment = true;
-    let mut sum = bigint("sum");
-    sum.generated = true;
-    let model = model("t", vec![id, sum], &[0]);
-    assert!(!create_table(&model).unwrap().contains("IDENTITY"));
-    let told = not_carried_over(&model);
-    assert_eq!(told.len(), 2);
-    assert!(told[0].contains("`id`") && told[0].contains("numeric(20,0)"));
-    assert!(told[1].contains("`sum`"));
+    let model = model("t", vec![id], &[0]);
+    let mut relations = Names::default();
+    let statements = create_statements(&model, &mut relations).unwrap();
+    let default = r#""id" numeric(20,0) DEFAULT nextval('"app"."t_id_seq"'::regclass) NOT NULL"#;
+    assert_eq!(statements.len(), 3, "{statements:?}");
+    assert_eq!(statements[0], r#"CREATE SEQUENCE "app"."t_id_seq""#);
+    assert!(statements[1].contains(default), "{statements:?}");
+    assert_eq!(statements[2], r#"ALTER SEQUENCE "app"."t_id_seq" OWNED BY "app"."t"."id""#);
+    let taken = create_statements(&model, &mut relations).unwrap();
+    assert!(taken[0].starts_with(r#"CREATE SEQUENCE "app"."t_id_seq_"#), "{taken:?}");
+}
+
+#[test]
+fn defaults_and_comments_are_the_source_s() {
+    use crate::schema::details::DefaultValue;
+    let mut note = varchar("no\"te", 9, "latin1");
+    note.details.default = Some(DefaultValue::Literal("it's".to_owned()));
+    note.details.comment = r"a \ 'b'".to_owned();
+    let mut model = model("t", vec![bigint("id"), note], &[0]);
+    model.details.comment = "of t".to_owned();
+    let statements = create_statements(&model, &mut Names::default()).unwrap();
+    assert!(
+        statements[0].contains(r#""no""te" character varying(9) DEFAULT 'it''s' NOT NULL"#),
+        "{statements:?}"
+    );
+    assert_eq!(statements[1], r#"COMMENT ON TABLE "app"."t" IS 'of t'"#);
+    assert_eq!(statements[2], r#"COMMENT ON COLUMN "app"."t"."no""te" IS E'a \\ ''b'''"#);
+    let again = present_details(&model).unwrap();
+    let alter =
+        r#"ALTER TABLE "app"."t" ALTER COLUMN "id" DROP DEFAULT, ALTER COLUMN "no""te" SET DEFAULT 'it''s'"#;
+    assert_eq!(again.last().unwrap(), alter);
 }
 
 #[test]
@@ -105,7 +133,7 @@ fn reserved_schemas_are_refused() {
     assert_eq!(create_schema("Pg\"x").unwrap(), "CREATE SCHEMA IF NOT EXISTS \"Pg\"\"x\"");
     let name = TableName { database: "app".to_owned(), table: "pg_t".to_owned() };
     assert_eq!(target_name(&name).unwrap(), ("app", "pg_t"));
-    assert_eq!(drop_table(&name).unwrap(), "DROP TABLE \"app\".\"pg_t\"");
+    assert_eq!(drop_table(&name).unwrap(), "DROP TABLE IF EXISTS \"app\".\"pg_t\"");
     assert_eq!(truncate_table(&name).unwrap(), "TRUNCATE TABLE ONLY \"app\".\"pg_t\"");
 }
 

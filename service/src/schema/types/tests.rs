@@ -111,30 +111,59 @@ fn the_length_of_a_type_is_kept() {
 }
 
 #[test]
-fn types_that_are_not_converted_are_named() {
-    for (data_type, named) in [("point", "point"), ("vector", "vector"), ("geomcollection", "geomcollection")]
-    {
-        let mysql =
-            parse(ColumnFacts { data_type, column_type: data_type, ..ColumnFacts::default() }).unwrap();
-        let halt = target(&mysql).unwrap_err();
-        assert_eq!(halt.reason, Reason::UnsupportedType);
+fn types_and_character_sets_that_are_unknown_are_named() {
+    let mysql = parse(ColumnFacts { data_type: "cube", column_type: "cube(3)", ..ColumnFacts::default() });
+    let halt = target(&mysql.unwrap()).unwrap_err();
+    assert_eq!(halt.reason, Reason::UnsupportedType);
+    assert_eq!(halt.table.as_deref(), Some("app.users"));
+    assert_eq!(halt.detail, "column `c` is of type cube");
+    for column_type in ["char(5)", "varchar(5)", "text"] {
+        let halt = target(&parse(text(column_type, 5, "utf7")).unwrap()).unwrap_err();
+        assert_eq!(halt.reason, Reason::UnsupportedCharset);
         assert_eq!(halt.table.as_deref(), Some("app.users"));
-        assert_eq!(halt.detail, format!("column `c` is of type {named}"));
+        assert_eq!(halt.detail, "column `c` is in character set utf7");
     }
+    assert_eq!(parse(text("enum('a')", 1, "utf7")).unwrap_err().reason, Reason::UnsupportedCharset);
 }
 
 #[test]
-fn character_sets_that_are_not_converted_are_named() {
-    for column_type in ["char(5)", "varchar(5)", "text"] {
-        let halt = target(&parse(text(column_type, 5, "koi8r")).unwrap()).unwrap_err();
-        assert_eq!(halt.reason, Reason::UnsupportedCharset);
-        assert_eq!(halt.table.as_deref(), Some("app.users"));
-        assert_eq!(halt.detail, "column `c` is in character set koi8r");
+fn spatial_types_and_vectors_have_one_target_each() {
+    for data_type in ["geometry", "point", "linestring", "multipolygon", "geomcollection"] {
+        let facts = ColumnFacts { data_type, column_type: data_type, ..ColumnFacts::default() };
+        assert_eq!(target(&parse(facts).unwrap()), Ok("bytea".to_owned()), "{data_type}");
     }
-    for charset in ["koi8r", "binary"] {
-        let halt = parse(text("enum('a')", 1, charset)).unwrap_err();
-        assert_eq!((halt.reason, halt.detail.contains(charset)), (Reason::UnsupportedCharset, true));
+    let vector = ColumnFacts { data_type: "vector", column_type: "vector(3)", ..ColumnFacts::default() };
+    assert_eq!(target(&parse(vector).unwrap()), Ok("real[]".to_owned()));
+}
+
+#[test]
+fn labels_that_their_text_does_not_tell_are_read_from_their_bytes() {
+    for (column_type, charset, count) in [
+        ("enum('a','?')", Some("utf8mb4"), Some(2)),
+        ("set('why?')", Some("koi8r"), Some(1)),
+        ("enum('a',x'fe')", None, Some(2)),
+        ("enum('why?')", Some("utf8mb3"), None),
+        ("enum('a')", Some("utf8mb4"), None),
+        ("char(1)", Some("utf8mb4"), None),
+    ] {
+        let data_type = column_type.split('(').next().unwrap();
+        let facts =
+            ColumnFacts { data_type, column_type, character_set_name: charset, ..ColumnFacts::default() };
+        assert_eq!(hides_labels(&facts), count, "{column_type}");
     }
+    let parsed = |charset, labels: &[&[u8]]| {
+        let labels: Vec<Vec<u8>> = labels.iter().map(|label| label.to_vec()).collect();
+        let facts = text("enum('?','?')", 1, charset);
+        parse(ColumnFacts { labels: Some(&labels), ..facts })
+    };
+    let expected =
+        |labels: &[&str]| MysqlType::Enum { labels: labels.iter().map(ToString::to_string).collect() };
+    assert_eq!(parsed("utf8mb4", &["😀".as_bytes(), b"?"]), Ok(expected(&["😀", "?"])));
+    assert_eq!(parsed("utf16", &[b"\xd8\x3d\xde\0", b"\0?"]), Ok(expected(&["😀", "?"])));
+    assert_eq!(parsed("binary", &[b"a", b"b"]), Ok(expected(&["a", "b"])));
+    assert_eq!(parsed("binary", &[b"a", b"\xfe"]).unwrap_err().reason, Reason::UnsupportedCharset);
+    assert_eq!(parsed("utf8mb4", &[b"a", b"b\0"]).unwrap_err().reason, Reason::UnsupportedType);
+    assert_eq!(parsed("big5", &[b"a", b"\xc7\xfe"]).unwrap_err().reason, Reason::UnsupportedType);
 }
 
 #[test]
@@ -160,7 +189,7 @@ fn labels_that_can_t_be_read_or_stored_are_refused() {
         assert_eq!(halt.table.as_deref(), Some("app.users"));
     }
     assert_eq!(parse(text(r"enum('a\0')", 2, "latin1")).unwrap_err().reason, Reason::UnsupportedType);
-    // What the server prints for a label of one emoji, too.
+    // What the server prints for a label of one emoji, too: its bytes are needed.
     assert_eq!(parse(text("enum('?')", 1, "utf8mb4")).unwrap_err().reason, Reason::UnsupportedType);
 }
 

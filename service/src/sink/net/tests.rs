@@ -11,8 +11,10 @@ fn model(key: &[usize], targets: &[TargetType]) -> TableModel {
         mysql: MysqlType::Json,
         target,
         nullable: false,
+        not_null_dropped: false,
         auto_increment: false,
         generated: false,
+        details: Default::default(),
     };
     TableModel {
         name: TableName { database: "app".to_owned(), table: "t".to_owned() },
@@ -20,6 +22,8 @@ fn model(key: &[usize], targets: &[TargetType]) -> TableModel {
         key: key.to_vec(),
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
+        details: Default::default(),
     }
 }
 
@@ -32,8 +36,42 @@ fn row(fields: &[&[u8]]) -> Vec<u8> {
     row
 }
 
-fn rows(model: &TableModel) -> NetRows {
-    NetRows::new(KeyColumns::new(model).expect("a key that can be compared"), model.columns.len())
+/// Changes with the fields that they lie in.
+struct Rows {
+    fields: Vec<u8>,
+    net: NetRows,
+}
+
+fn rows(model: &TableModel) -> Rows {
+    let key = KeyColumns::new(model).expect("a key that can be compared");
+    Rows { fields: Vec::new(), net: NetRows::new(key, model.columns.len()) }
+}
+
+impl Rows {
+    fn put(&mut self, row: &[u8]) -> Range<usize> {
+        let start = self.fields.len();
+        self.fields.extend_from_slice(row);
+        start..self.fields.len()
+    }
+
+    fn upsert(&mut self, row: &[u8]) -> Result<(), NotThisTable> {
+        let row = self.put(row);
+        self.net.upsert(&self.fields, &row)
+    }
+
+    fn delete(&mut self, row: &[u8]) -> Result<(), NotThisTable> {
+        let row = self.put(row);
+        self.net.delete(&self.fields, &row)
+    }
+
+    fn update(&mut self, before: &[u8], after: &[u8]) -> Result<(), NotThisTable> {
+        let (before, after) = (self.put(before), self.put(after));
+        self.net.update(&self.fields, &before, &after)
+    }
+
+    fn net(&self) -> Net<'_> {
+        self.net.net(&self.fields)
+    }
 }
 
 #[test]
@@ -55,6 +93,7 @@ fn keys_are_equal_where_the_target_says_so() {
 fn tables_whose_keys_bytes_say_nothing_are_not_merged() {
     assert!(KeyColumns::new(&model(&[], &[TargetType::Integer])).is_none());
     assert!(KeyColumns::new(&model(&[0], &[TargetType::Jsonb])).is_none());
+    assert!(KeyColumns::new(&model(&[0], &[TargetType::RealArray])).is_none());
     assert!(KeyColumns::new(&model(&[1], &[TargetType::Integer])).is_none());
 }
 

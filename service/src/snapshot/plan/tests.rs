@@ -135,8 +135,10 @@ fn a_definition_is_compared_without_the_types_chosen_for_the_target() {
         mysql: MysqlType::TinyInt { unsigned: false, display_width_one: true },
         target,
         nullable: true,
+        not_null_dropped: false,
         auto_increment: false,
         generated: false,
+        details: Default::default(),
     };
     let recorded = TableModel {
         name: TableName { database: "d".to_owned(), table: "t".to_owned() },
@@ -144,6 +146,8 @@ fn a_definition_is_compared_without_the_types_chosen_for_the_target() {
         key: vec![0],
         key_is_primary: true,
         engine: "InnoDB".to_owned(),
+        default_charset: None,
+        details: Default::default(),
     };
     let present = TableModel { columns: vec![column("a", TargetType::SmallInt)], ..recorded.clone() };
     assert!(same_definition(&recorded, &present));

@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Attempts, Terms, open, unavailable, wait_seconds};
+use super::{Attempts, BACKUP_LOCK, Terms, open, unavailable, wait_seconds};
 use crate::config::SourceConfig;
 use crate::gtid::Uuid;
 use crate::halt::Failure;
@@ -69,7 +69,7 @@ impl Guard {
             match server_code(&error) {
                 Some(ER_SPECIFIC_ACCESS_DENIED) => return Ok(()),
                 Some(ER_LOCK_WAIT_TIMEOUT | ER_LOCK_DEADLOCK) if attempts.pause().await => {}
-                Some(ER_LOCK_WAIT_TIMEOUT | ER_LOCK_DEADLOCK) => return Err(unavailable("the backup lock")),
+                Some(ER_LOCK_WAIT_TIMEOUT | ER_LOCK_DEADLOCK) => return Err(unavailable(BACKUP_LOCK)),
                 _ => return Err(failure("hold DDL off", &error)),
             }
         }

@@ -1,5 +1,6 @@
 //! The brief read lock on a table.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
@@ -9,12 +10,14 @@ use mysql_async::prelude::Queryable;
 use tokio::time::{Instant, timeout_at};
 
 use super::guard::Guard;
-use super::{Attempts, Terms, open_numbered, quoted, unavailable, wait_seconds};
+use super::{Attempts, READ_LOCK, Terms, open_numbered, quoted, unavailable, wait_seconds};
 use crate::config::SourceConfig;
+use crate::fold::xa::XidDigest;
 use crate::gtid::{GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::TableName;
 use crate::source::connect::{failure, server_code};
+use crate::source::xa;
 
 /// Seconds of silence after which the source ends the session and with it the lock: should this
 /// process or its network die at the wrong moment, writers wait no longer than this.
@@ -27,8 +30,6 @@ const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
 const ER_LOCK_DEADLOCK: u16 = 1213;
 const ER_NO_SUCH_TABLE: u16 = 1146;
 const ER_BAD_DB: u16 = 1049;
-/// `XA RECOVER` without XA_RECOVER_ADMIN.
-const ER_XAER_RMERR: u16 = 1401;
 
 /// The session that locks.
 pub struct TableLock {
@@ -61,13 +62,13 @@ impl TableLock {
         loop {
             let Ok(answer) = timeout_at(deadline, self.conn.query_drop(&statement)).await else {
                 guard.kill(self.connection_id).await?;
-                return Err(unavailable("the table's read lock"));
+                return Err(unavailable(READ_LOCK));
             };
             let Err(error) = answer else { return Ok(()) };
             match server_code(&error) {
                 Some(ER_LOCK_WAIT_TIMEOUT | ER_LOCK_DEADLOCK) if attempts.pause().await => {}
                 Some(ER_LOCK_WAIT_TIMEOUT | ER_LOCK_DEADLOCK) => {
-                    return Err(unavailable("the table's read lock"));
+                    return Err(unavailable(READ_LOCK));
                 }
                 Some(ER_NO_SUCH_TABLE | ER_BAD_DB) => {
                     return Err(Failure::retry(Side::Source, "a table to be copied has gone"));
@@ -89,13 +90,9 @@ impl TableLock {
         })
     }
 
-    /// How many XA transactions are prepared and not resolved; `None` without XA_RECOVER_ADMIN.
-    pub(super) async fn prepared_xa(&mut self) -> Result<Option<usize>, Failure> {
-        match self.conn.query::<mysql_async::Row, _>("XA RECOVER CONVERT XID").await {
-            Ok(rows) => Ok(Some(rows.len())),
-            Err(error) if server_code(&error) == Some(ER_XAER_RMERR) => Ok(None),
-            Err(error) => Err(failure("list prepared XA transactions", &error)),
-        }
+    /// As [`xa::prepared`], under the lock.
+    pub(super) async fn prepared_xa(&mut self) -> Result<Option<BTreeSet<XidDigest>>, Failure> {
+        xa::prepared(&mut self.conn).await
     }
 
     pub(super) async fn release_unless(mut self, keep: bool) -> Result<Option<Self>, Failure> {

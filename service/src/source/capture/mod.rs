@@ -28,15 +28,19 @@ mod guard;
 mod lock;
 mod view;
 
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, interval_at, sleep_until};
 
 use super::connect::{connect, failure};
 use crate::config::SourceConfig;
+use crate::fold::xa::XidDigest;
 use crate::gtid::{GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::TableName;
@@ -45,10 +49,31 @@ pub use guard::{Disturbance, Guard};
 pub use lock::TableLock;
 pub use view::View;
 
+const BACKUP_LOCK: &str = "the backup lock";
+const READ_LOCK: &str = "the table's read lock";
+
 /// First pause between two attempts at a lock; doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Shorter than the lock's `wait_timeout`, which must not end the session between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// When a lock that is not had yet is first told of: a wait as short as an application's ordinary
+/// transactions is no news.
+const FIRST_WORD: Duration = Duration::from_secs(2);
+/// How often it is told again: under the default `snapshot.lock_deadline` sixty times.
+const WORD_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A lock that a capture is waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// What is waited for.
+    pub lock: &'static str,
+    /// Since when.
+    pub waited: Duration,
+}
+
+/// Is told, at a bounded rate, of a lock that a capture is waiting for.
+pub type Tell<'a> = &'a (dyn Fn(Waiting) + Sync);
 
 /// How a table is captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +97,7 @@ pub struct Capture {
     pub set: GtidSet,
     /// XA transactions that are prepared and not resolved; `None` without the right to ask. None
     /// of them has touched the table.
-    pub prepared_xa: Option<usize>,
+    pub prepared_xa: Option<BTreeSet<XidDigest>>,
     pub views: Vec<View>,
     pub guard: Guard,
     /// The table's lock, where it is kept.
@@ -89,15 +114,18 @@ pub async fn capture(
     server: &Uuid,
     table: &TableName,
     terms: &Terms,
+    tell: Tell<'_>,
 ) -> Result<Capture, Failure> {
     let mut views = try_join_all((0..terms.views).map(|_| View::open(config, server, terms))).await?;
     let mut guard = Guard::open(config, server, terms).await?;
     let mut lock = TableLock::open(config, server, terms).await?;
     let deadline = Instant::now() + terms.lock_deadline;
     if terms.block_ddl {
-        guard.hold_off_ddl(deadline).await.map_err(|failure| on_table(failure, table))?;
+        let held_off = telling(tell, BACKUP_LOCK, guard.hold_off_ddl(deadline)).await;
+        held_off.map_err(|failure| on_table(failure, table))?;
     }
-    lock.acquire(table, deadline, &mut guard).await.map_err(|failure| on_table(failure, table))?;
+    let locked = telling(tell, READ_LOCK, lock.acquire(table, deadline, &mut guard)).await;
+    locked.map_err(|failure| on_table(failure, table))?;
     try_join_all(views.iter_mut().map(View::begin)).await?;
     let set = lock.gtid_executed().await?;
     let prepared_xa = lock.prepared_xa().await?;
@@ -115,9 +143,24 @@ pub async fn settled_set(
     server: &Uuid,
     table: &TableName,
     terms: &Terms,
+    tell: Tell<'_>,
 ) -> Result<GtidSet, Failure> {
     let terms = Terms { views: 0, block_ddl: false, keep_lock: false, ..*terms };
-    Ok(capture(config, server, table, &terms).await?.set)
+    Ok(capture(config, server, table, &terms, tell).await?.set)
+}
+
+/// The work's result; tells of the lock for as long as it is not there.
+async fn telling<T>(tell: Tell<'_>, lock: &'static str, work: impl Future<Output = T>) -> T {
+    let since = Instant::now();
+    let mut words = interval_at(since + FIRST_WORD, WORD_INTERVAL);
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            _ = words.tick() => tell(Waiting { lock, waited: since.elapsed() }),
+        }
+    }
 }
 
 /// A connection that is known to reach the server.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::list;
+use crate::fold::XaPolicy;
 use crate::preflight::Finding;
 use crate::source::reader::{TableFacts, quote};
 
@@ -219,12 +220,18 @@ fn missing_on_tables(grants: &Grants, tables: &[TableFacts]) -> Vec<Finding> {
     select.into_iter().chain(lock).collect()
 }
 
-pub(super) fn no_xa_recover(grants: &Grants) -> Finding {
-    Finding::warning(
+/// Where XA is followed the list decides which resolutions are to be expected.
+pub(super) fn no_xa_recover(grants: &Grants, xa: XaPolicy) -> Finding {
+    let finding = match xa {
+        XaPolicy::Refuse => Finding::warning,
+        XaPolicy::Track(_) => Finding::error,
+    };
+    finding(
         "source.privilege.xa_recover_admin",
-        "the account lacks XA_RECOVER_ADMIN",
+        "the account lacks XA_RECOVER_ADMIN".to_owned(),
         "XA transactions that were prepared before the start can't be listed, so that the commit of one halts the \
-         pipeline",
+         pipeline"
+            .to_owned(),
         format!("GRANT XA_RECOVER_ADMIN ON *.* TO {};", grants.account),
     )
 }

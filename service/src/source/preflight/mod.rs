@@ -16,13 +16,14 @@ use self::settings::Settings;
 use self::tables::Cascade;
 use super::connect::{failure, identity, server_code};
 use super::reader::{TableFacts, facts, field};
+use super::xa;
 use crate::config::SourceConfig;
+use crate::fold::XaPolicy;
 use crate::halt::Failure;
 use crate::preflight::Finding;
 use crate::schema::filter::Filter;
+use crate::schema::overrides::Overrides;
 
-/// `XAER_RMERR`: `XA RECOVER` without XA_RECOVER_ADMIN.
-const ER_XAER_RMERR: u16 = 1401;
 /// Access denied for lack of a privilege.
 const ER_SPECIFIC_ACCESS_DENIED: u16 = 1227;
 
@@ -33,17 +34,23 @@ const NAMES_SHOWN: usize = 20;
 ///
 /// # Errors
 /// Only what keeps the source from being asked.
-pub async fn check(conn: &mut Conn, config: &SourceConfig, filter: &Filter) -> Result<Vec<Finding>, Failure> {
+pub async fn check(
+    conn: &mut Conn,
+    config: &SourceConfig,
+    filter: &Filter,
+    overrides: &Overrides,
+    xa: XaPolicy,
+) -> Result<Vec<Finding>, Failure> {
     let settings = read_settings(conn).await?;
     let grants = read_grants(conn, &settings).await?;
-    let tables = facts(conn, |name| filter.matches(&name.database, &name.table)).await?;
+    let tables = facts(conn, None, |name| filter.matches(&name.database, &name.table)).await?;
     let cascades = read_cascades(conn, filter).await?;
     let mut findings = settings::check(&settings, config.server_id);
     findings.extend(check_logged_databases(conn, &tables).await?);
     findings.extend(check_replica(conn, &settings).await?);
     findings.extend(grants::check(&grants, &tables));
-    findings.extend(check_prepared_xa(conn, &grants).await?);
-    findings.extend(tables::check(filter, &tables));
+    findings.extend(check_prepared_xa(conn, &grants, xa).await?);
+    findings.extend(tables::check(filter, overrides, &tables));
     findings.extend(tables::check_cascades(&settings, &cascades));
     Ok(findings)
 }
@@ -126,12 +133,15 @@ async fn check_replica(conn: &mut Conn, settings: &Settings) -> Result<Option<Fi
     }
 }
 
-async fn check_prepared_xa(conn: &mut Conn, grants: &Grants) -> Result<Option<Finding>, Failure> {
-    match conn.query::<Row, _>("XA RECOVER CONVERT XID").await {
-        Ok(prepared) => Ok(tables::check_prepared_xa(prepared.len())),
-        Err(error) if server_code(&error) == Some(ER_XAER_RMERR) => Ok(Some(grants::no_xa_recover(grants))),
-        Err(error) => Err(failure("list prepared XA transactions", &error)),
-    }
+async fn check_prepared_xa(
+    conn: &mut Conn,
+    grants: &Grants,
+    xa: XaPolicy,
+) -> Result<Option<Finding>, Failure> {
+    Ok(match xa::prepared(conn).await? {
+        Some(prepared) => tables::check_prepared_xa(prepared.len()),
+        None => Some(grants::no_xa_recover(grants, xa)),
+    })
 }
 
 /// The names, separated by commas, cut off after [`NAMES_SHOWN`].

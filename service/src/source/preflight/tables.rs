@@ -2,13 +2,15 @@
 
 use super::list;
 use super::settings::Settings;
+use crate::halt::Halt;
 use crate::preflight::Finding;
 use crate::schema::TableName;
 use crate::schema::filter::Filter;
-use crate::source::reader::{TableFacts, quote};
+use crate::schema::overrides::Overrides;
+use crate::source::reader::{TableFacts, models, quote};
 
 /// Engines that keep rows and log them, but roll nothing back and have no read view.
-const NON_TRANSACTIONAL: &[&str] = &["MyISAM", "ARCHIVE", "CSV"];
+const NON_TRANSACTIONAL: &[&str] = &["MyISAM", "ARCHIVE", "CSV", "MEMORY"];
 
 /// A foreign key that changes rows of its table by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,9 +20,9 @@ pub(super) struct Cascade {
     pub(super) constraint: String,
 }
 
-pub(super) fn check(filter: &Filter, tables: &[TableFacts]) -> Vec<Finding> {
+pub(super) fn check(filter: &Filter, overrides: &Overrides, tables: &[TableFacts]) -> Vec<Finding> {
     let mut findings = check_patterns(filter, tables);
-    findings.extend(check_columns(tables));
+    findings.extend(check_columns(overrides, tables));
     findings.extend(check_engines(tables));
     findings.extend(check_keys(tables));
     findings
@@ -45,11 +47,18 @@ fn check_patterns(filter: &Filter, tables: &[TableFacts]) -> Vec<Finding> {
 }
 
 /// One finding per column that can't be converted.
-fn check_columns(tables: &[TableFacts]) -> Vec<Finding> {
-    let problems = tables.iter().flat_map(TableFacts::problems);
+fn check_columns(overrides: &Overrides, tables: &[TableFacts]) -> Vec<Finding> {
+    let mut problems: Vec<Halt> = tables.iter().flat_map(|table| table.problems(overrides)).collect();
+    if problems.is_empty() {
+        problems.extend(models(tables, overrides).err());
+    }
     problems
+        .into_iter()
         .map(|halt| {
-            let problem = format!("{}: {}", halt.table.as_deref().unwrap_or_default(), halt.detail);
+            let problem = match &halt.table {
+                Some(table) => format!("{table}: {}", halt.detail),
+                None => halt.detail.clone(),
+            };
             Finding::error(
                 "source.table.column",
                 problem,
@@ -77,7 +86,7 @@ fn check_engines(tables: &[TableFacts]) -> Vec<Finding> {
                  under a lock";
             Finding::warning("source.table.engine", problem, reason, convert)
         } else {
-            let reason = "the rows of such a table are elsewhere, are lost by a restart, or do not exist";
+            let reason = "the rows of such a table are elsewhere or do not exist";
             let fix = format!("Exclude the table, or {convert}");
             Finding::error("source.table.engine", problem, reason, fix)
         });
@@ -167,8 +176,10 @@ mod tests {
     fn engines() {
         let of = |engine| names(&check_engines(&[TableFacts::example("app", "t", engine)]));
         assert_eq!(of("InnoDB"), []);
-        assert_eq!(of("MyISAM"), [("source.table.engine", false)]);
-        for engine in ["MEMORY", "BLACKHOLE", "MRG_MYISAM", "FEDERATED", ""] {
+        for engine in ["MyISAM", "MEMORY"] {
+            assert_eq!(of(engine), [("source.table.engine", false)], "{engine}");
+        }
+        for engine in ["BLACKHOLE", "MRG_MYISAM", "FEDERATED", ""] {
             assert_eq!(of(engine), [("source.table.engine", true)], "{engine}");
         }
     }

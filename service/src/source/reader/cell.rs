@@ -49,7 +49,9 @@ pub(super) fn cell<'a>(mysql: &MysqlType, value: &'a Value) -> Option<Cell<'a>> 
         | MysqlType::Text { .. }
         | MysqlType::Binary { .. }
         | MysqlType::Varbinary { .. }
-        | MysqlType::Blob => Cell::Bytes(bytes(value)?),
+        | MysqlType::Blob
+        | MysqlType::Geometry
+        | MysqlType::Vector => Cell::Bytes(bytes(value)?),
         MysqlType::Bit { .. } => Cell::Bit(bits(bytes(value)?)?),
         MysqlType::Enum { .. } => Cell::Enum(u16::try_from(unsigned_integer(value)?).ok()?),
         MysqlType::Set { .. } => Cell::Set(unsigned_integer(value)?),

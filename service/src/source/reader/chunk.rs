@@ -85,6 +85,21 @@ pub async fn read<'a>(
     Ok(Rows { result, model })
 }
 
+/// Counts the rows above `after`, up to and including `through`, for which the condition holds.
+pub async fn count_where(
+    conn: &mut Conn,
+    model: &TableModel,
+    after: Option<&KeyBound>,
+    through: Option<&KeyBound>,
+    condition: &str,
+) -> Result<u64, ReadError> {
+    let range = range(model, after, through)?;
+    let and = if range.is_empty() { "" } else { " AND " };
+    let sql = format!("SELECT COUNT(*) FROM {} WHERE {condition}{and}{range}", quote_table(&model.name));
+    let rows: Option<u64> = conn.exec_first(sql, ()).await.map_err(|error| read_error(&error))?;
+    rows.ok_or_else(|| unreadable(model, "a count of its rows").into())
+}
+
 /// The rows of a chunk as they arrive: one at a time, the source waits while none is asked for.
 pub struct Rows<'a> {
     result: QueryResult<'a, 'static, BinaryProtocol>,

@@ -1,33 +1,38 @@
 //! Table definitions, from `information_schema` to [`TableModel`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Params, Row};
+use mysql_async::{Conn, Params, Row, Value};
 
-use super::{field, quote_table};
+use super::objects::{Objects, Scope, timestamp_defaults};
+use super::{field, labels, quote_table};
 use crate::halt::{Failure, Halt, Reason, Side};
+use crate::schema::details::{ColumnDetails, DefaultValue, Generation, TableDetails};
 use crate::schema::filter::Filter;
-use crate::schema::types::{ColumnFacts, TypeContext, parse_column, target_type};
+use crate::schema::objects::is_same_kind;
+use crate::schema::overrides::Overrides;
+use crate::schema::types::{ColumnFacts, TypeContext, hides_labels, parse_column, target_type};
 use crate::schema::{Column, TableModel, TableName};
 use crate::source::connect::failure;
 
 /// Every base table; views, which hold no rows, are left out.
-const TABLES: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE FROM information_schema.TABLES \
-     WHERE TABLE_TYPE = 'BASE TABLE' ORDER BY TABLE_SCHEMA, TABLE_NAME";
+const TABLES: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, TABLE_COMMENT, TABLE_COLLATION FROM information_schema.TABLES \
+     WHERE TABLE_TYPE = 'BASE TABLE'{only} ORDER BY TABLE_SCHEMA, TABLE_NAME";
 
 /// The server's hidden columns, which it makes for functional indexes, are not in here nor in row
 /// images. Generated invisible primary keys are in both.
 const COLUMNS: &str = "SELECT TABLE_NAME, COLUMN_NAME, IS_NULLABLE, EXTRA, DATA_TYPE, COLUMN_TYPE, \
-     CHARACTER_SET_NAME, CHARACTER_MAXIMUM_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION \
-     FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? ORDER BY TABLE_NAME, ORDINAL_POSITION";
+     CHARACTER_SET_NAME, CHARACTER_MAXIMUM_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, \
+     COLUMN_DEFAULT, COLUMN_COMMENT, COLLATION_NAME, GENERATION_EXPRESSION \
+     FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ?{table} ORDER BY TABLE_NAME, ORDINAL_POSITION";
 
 const PRIMARY_KEYS: &str = "SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS \
-     WHERE TABLE_SCHEMA = ? AND INDEX_NAME = 'PRIMARY' ORDER BY TABLE_NAME, SEQ_IN_INDEX";
+     WHERE TABLE_SCHEMA = ?{table} AND INDEX_NAME = 'PRIMARY' ORDER BY TABLE_NAME, SEQ_IN_INDEX";
 
 /// Tables of this schema that have a unique index other than the primary key.
 const UNIQUE_INDEXES: &str = "SELECT DISTINCT TABLE_NAME FROM information_schema.STATISTICS \
-     WHERE TABLE_SCHEMA = ? AND NON_UNIQUE = 0 AND INDEX_NAME <> 'PRIMARY'";
+     WHERE TABLE_SCHEMA = ?{table} AND NON_UNIQUE = 0 AND INDEX_NAME <> 'PRIMARY'";
 
 /// What the source says of a table.
 #[derive(Debug, Clone)]
@@ -38,6 +43,7 @@ pub(crate) struct TableFacts {
     /// Names of the key's columns, in key order.
     key: Vec<String>,
     key_is_primary: bool,
+    details: TableDetails,
 }
 
 /// A row of `information_schema.COLUMNS`.
@@ -53,45 +59,135 @@ struct Described {
     precision: Option<u64>,
     scale: Option<u64>,
     digits: Option<u64>,
+    /// As stored, where the type's text does not tell them.
+    labels: Option<Vec<Vec<u8>>>,
+    default: Option<String>,
+    comment: String,
+    collation: Option<String>,
+    generation: String,
+    /// Part of a foreign key, or referenced by one.
+    joined: bool,
 }
 
 /// The models of all tables that the filter includes, in order of name. TINYINT(1) columns are
 /// taken for numbers: whether their data is boolean is for the copy to find out.
 ///
 /// # Errors
-/// `unsupported_type` or `unsupported_charset` on the first column that can't be converted.
-pub async fn tables(conn: &mut Conn, filter: &Filter) -> Result<Vec<TableModel>, Failure> {
-    let facts = facts(conn, |name| filter.matches(&name.database, &name.table)).await?;
-    Ok(facts.iter().map(TableFacts::model).collect::<Result<_, _>>()?)
+/// `unsupported_type` or `unsupported_charset` on the first column that can't be converted, or is
+/// set to another type than a column that a foreign key joins it with.
+pub async fn tables(
+    conn: &mut Conn,
+    filter: &Filter,
+    overrides: &Overrides,
+) -> Result<Vec<TableModel>, Failure> {
+    let facts = facts(conn, None, |name| filter.matches(&name.database, &name.table)).await?;
+    Ok(models(&facts, overrides)?)
+}
+
+/// The models of all tables that the filter includes, and what keeps others from having one.
+///
+/// # Errors
+/// Failures of the source.
+pub async fn describe(
+    conn: &mut Conn,
+    filter: &Filter,
+    overrides: &Overrides,
+) -> Result<(Vec<TableModel>, Vec<Halt>), Failure> {
+    let facts = facts(conn, None, |name| filter.matches(&name.database, &name.table)).await?;
+    let mut problems: Vec<Halt> = facts.iter().flat_map(|facts| facts.problems(overrides)).collect();
+    if problems.is_empty() {
+        problems.extend(models(&facts, overrides).err());
+    }
+    Ok((facts.iter().filter_map(|facts| facts.model(overrides).ok()).collect(), problems))
+}
+
+/// The models of the tables, which the configuration's types must fit.
+pub(crate) fn models(facts: &[TableFacts], overrides: &Overrides) -> Result<Vec<TableModel>, Halt> {
+    let models: Vec<TableModel> =
+        facts.iter().map(|facts| facts.model(overrides)).collect::<Result<_, _>>()?;
+    let columns = facts.iter().flat_map(TableFacts::columns);
+    if let Some(unknown) = overrides.unmatched(columns).first() {
+        let detail = format!("types has \"{unknown}\", which is no column of an included table");
+        return Err(Halt::new(Reason::UnsupportedType, detail));
+    }
+    check_joined(&models)?;
+    Ok(models)
 }
 
 /// The model of one table; `None` if there is no base table of that name.
 ///
 /// # Errors
 /// As [`tables`].
-pub async fn table(conn: &mut Conn, table: &TableName) -> Result<Option<TableModel>, Failure> {
-    let facts = facts(conn, |name| name == table).await?;
-    Ok(facts.first().map(TableFacts::model).transpose()?)
+pub async fn table(
+    conn: &mut Conn,
+    table: &TableName,
+    overrides: &Overrides,
+) -> Result<Option<TableModel>, Failure> {
+    let facts = facts(conn, Some(table), |name| name == table).await?;
+    Ok(facts.first().map(|facts| facts.model(overrides)).transpose()?)
 }
 
-/// What the source says of every table that `wanted` accepts.
+/// Columns joined by a foreign key have one type on the source; the configuration must not part them.
+fn check_joined(models: &[TableModel]) -> Result<(), Halt> {
+    let by_name: BTreeMap<&TableName, &TableModel> =
+        models.iter().map(|model| (&model.name, model)).collect();
+    for model in models {
+        for key in &model.details.foreign_keys {
+            let Some(parent) = by_name.get(&key.parent) else { continue };
+            for (own, other) in key.columns.iter().zip(&key.parent_columns) {
+                let column = |model: &TableModel, name: &str| {
+                    model.columns.iter().find(|column| column.name == name).cloned()
+                };
+                let (Some(own), Some(other)) = (column(model, own), column(parent, other)) else { continue };
+                let overridden = own.details.overridden || other.details.overridden;
+                if overridden && !is_same_kind(own.target, other.target) {
+                    let TableName { database, table } = &key.parent;
+                    let detail = format!(
+                        "types make column `{}` {} and column `{}` of its parent {database}.{table} {}: \
+                         set both to one type",
+                        own.name, own.target, other.name, other.target
+                    );
+                    let halt = Halt::new(Reason::UnsupportedType, detail);
+                    return Err(halt.on_table(&model.name.database, &model.name.table));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the source says of every table that `wanted` accepts; with `only`, of none but that one.
 pub(crate) async fn facts(
     conn: &mut Conn,
+    only: Option<&TableName>,
     wanted: impl Fn(&TableName) -> bool,
 ) -> Result<Vec<TableFacts>, Failure> {
-    let mut databases: BTreeMap<String, Vec<(TableName, String)>> = BTreeMap::new();
-    for mut row in query(conn, TABLES, Params::Empty).await? {
+    let mut databases: BTreeMap<String, Vec<(TableName, String, TableDetails)>> = BTreeMap::new();
+    let (condition, params) = match only {
+        Some(TableName { database, table }) => {
+            let params = vec![Value::from(database.as_str()), Value::from(table.as_str())];
+            (" AND TABLE_SCHEMA = ? AND TABLE_NAME = ?", Params::Positional(params))
+        }
+        None => ("", Params::Empty),
+    };
+    for mut row in query(conn, &TABLES.replace("{only}", condition), params).await? {
         let name = TableName { database: text(&mut row, 0)?, table: text(&mut row, 1)? };
         if wanted(&name) {
             let engine = field(&mut row, 2)?.unwrap_or_default();
-            databases.entry(name.database.clone()).or_default().push((name, engine));
+            let details = TableDetails {
+                comment: without_nul(&text(&mut row, 3)?),
+                collation: field(&mut row, 4)?,
+                ..TableDetails::default()
+            };
+            databases.entry(name.database.clone()).or_default().push((name, engine, details));
         }
     }
     let mut facts = Vec::new();
     for (database, tables) in databases {
-        let mut schema = Schema::read(conn, &database).await?;
-        for (name, engine) in tables {
-            facts.push(schema.facts(conn, name, engine).await?);
+        let scope = Scope { database: &database, table: only.map(|name| name.table.as_str()) };
+        let mut schema = Schema::read(conn, scope).await?;
+        for (name, engine, details) in tables {
+            facts.push(schema.facts(conn, name, engine, details).await?);
         }
     }
     Ok(facts)
@@ -102,19 +198,24 @@ struct Schema {
     columns: BTreeMap<String, Vec<Described>>,
     primary_keys: BTreeMap<String, Vec<String>>,
     unique_indexes: BTreeMap<String, ()>,
+    objects: Objects,
 }
 
 impl Schema {
-    async fn read(conn: &mut Conn, database: &str) -> Result<Self, Failure> {
-        let mut schema =
-            Self { columns: BTreeMap::new(), primary_keys: BTreeMap::new(), unique_indexes: BTreeMap::new() };
-        for mut row in query(conn, COLUMNS, (database,)).await? {
+    async fn read(conn: &mut Conn, scope: Scope<'_>) -> Result<Self, Failure> {
+        let mut schema = Self {
+            columns: BTreeMap::new(),
+            primary_keys: BTreeMap::new(),
+            unique_indexes: BTreeMap::new(),
+            objects: Objects::read(conn, scope).await?,
+        };
+        for mut row in scope.query(conn, COLUMNS, "TABLE_NAME").await? {
             schema.columns.entry(text(&mut row, 0)?).or_default().push(described(&mut row)?);
         }
-        for mut row in query(conn, PRIMARY_KEYS, (database,)).await? {
+        for mut row in scope.query(conn, PRIMARY_KEYS, "TABLE_NAME").await? {
             schema.primary_keys.entry(text(&mut row, 0)?).or_default().push(text(&mut row, 1)?);
         }
-        for mut row in query(conn, UNIQUE_INDEXES, (database,)).await? {
+        for mut row in scope.query(conn, UNIQUE_INDEXES, "TABLE_NAME").await? {
             schema.unique_indexes.insert(text(&mut row, 0)?, ());
         }
         Ok(schema)
@@ -125,10 +226,17 @@ impl Schema {
         conn: &mut Conn,
         name: TableName,
         engine: String,
+        details: TableDetails,
     ) -> Result<TableFacts, Failure> {
-        let columns = self.columns.remove(&name.table).ok_or_else(|| {
+        let mut columns = self.columns.remove(&name.table).ok_or_else(|| {
             Failure::retry(Side::Source, "the source's tables changed while their definitions were read")
         })?;
+        for column in &mut columns {
+            if let Some(count) = hides_labels(&column.facts()) {
+                let is_set = column.data_type == "set";
+                column.labels = Some(labels::stored(conn, &name, &column.name, count, is_set).await?);
+            }
+        }
         let primary = self.primary_keys.remove(&name.table);
         let key_is_primary = primary.is_some();
         let key = match primary {
@@ -136,7 +244,20 @@ impl Schema {
             None if self.unique_indexes.contains_key(&name.table) => unique_key(conn, &name).await?,
             None => Vec::new(),
         };
-        Ok(TableFacts { name, engine, columns, key, key_is_primary })
+        let TableDetails { comment, collation, .. } = details;
+        let details = TableDetails { comment, collation, ..self.objects.take(&name.table) };
+        let own: BTreeSet<&String> = details.foreign_keys.iter().flat_map(|key| &key.columns).collect();
+        for column in &mut columns {
+            column.joined =
+                own.contains(&column.name) || self.objects.is_referenced(&name.table, &column.name);
+        }
+        if columns.iter().any(Described::has_timestamp_default) {
+            let mut defaults = timestamp_defaults(conn, &name).await?;
+            for column in columns.iter_mut().filter(|column| column.has_timestamp_default()) {
+                column.default = defaults.remove(&column.name);
+            }
+        }
+        Ok(TableFacts { name, engine, columns, key, key_is_primary, details })
     }
 }
 
@@ -185,12 +306,18 @@ fn described(row: &mut Row) -> Result<Described, Failure> {
         precision: field(row, 8)?,
         scale: field(row, 9)?,
         digits: field(row, 10)?,
+        labels: None,
+        default: field(row, 11)?,
+        comment: text(row, 12)?,
+        collation: field(row, 13)?,
+        generation: text(row, 14)?,
+        joined: false,
     })
 }
 
 impl Described {
-    fn column(&self, table: &TableName) -> Result<Column, Halt> {
-        let facts = ColumnFacts {
+    fn facts(&self) -> ColumnFacts<'_> {
+        ColumnFacts {
             data_type: &self.data_type,
             column_type: &self.column_type,
             character_set_name: self.charset.as_deref(),
@@ -198,11 +325,25 @@ impl Described {
             numeric_precision: self.precision,
             numeric_scale: self.scale,
             datetime_precision: self.digits,
-        };
-        let mysql = parse_column(&facts, table, &self.name)?;
+            labels: self.labels.as_deref(),
+        }
+    }
+
+    fn column(&self, table: &TableName, overrides: &Overrides) -> Result<Column, Halt> {
+        let mysql = parse_column(&self.facts(), table, &self.name)?;
         let auto_increment = self.extra.contains("auto_increment");
         let context = TypeContext { table, column: &self.name, only_zero_one: false, auto_increment };
-        let target = target_type(&mysql, context)?;
+        let choice = overrides.choice(table, &self.name, &self.data_type, &self.column_type);
+        let target = match choice.map(|choice| choice.target(&mysql)) {
+            Some(Some(target)) => target,
+            Some(None) => {
+                let detail = format!("types give column `{}` a type that {mysql} can't be", self.name);
+                return Err(
+                    Halt::new(Reason::UnsupportedType, detail).on_table(&table.database, &table.table)
+                );
+            }
+            None => target_type(&mysql, context)?,
+        };
         // An expression default is announced as DEFAULT_GENERATED.
         let generated = self.extra.contains("VIRTUAL GENERATED") || self.extra.contains("STORED GENERATED");
         Ok(Column {
@@ -210,9 +351,39 @@ impl Described {
             mysql,
             target,
             nullable: self.nullable,
+            not_null_dropped: false,
             auto_increment,
             generated,
+            details: self.details(choice.is_some()),
         })
+    }
+
+    fn details(&self, overridden: bool) -> ColumnDetails {
+        let stored = self.extra.contains("STORED GENERATED");
+        let generated = stored || self.extra.contains("VIRTUAL GENERATED");
+        let default = self.default.clone().map(|text| {
+            let computed = self.extra.contains("DEFAULT_GENERATED") || text.starts_with("CURRENT_TIMESTAMP");
+            match (text.contains('\0'), computed) {
+                (true, _) => DefaultValue::WithNul,
+                (false, true) => DefaultValue::Expression(text),
+                (false, false) => DefaultValue::Literal(text),
+            }
+        });
+        ColumnDetails {
+            default: default.filter(|_| !generated),
+            updates_itself: self.extra.contains("on update CURRENT_TIMESTAMP"),
+            comment: without_nul(&self.comment),
+            collation: self.collation.clone(),
+            invisible: self.extra.contains("INVISIBLE"),
+            generation: generated.then(|| Generation { expression: without_nul(&self.generation), stored }),
+            joined: self.joined,
+            overridden,
+        }
+    }
+
+    fn has_timestamp_default(&self) -> bool {
+        self.data_type == "timestamp"
+            && self.default.as_ref().is_some_and(|default| default.starts_with(|c: char| c.is_ascii_digit()))
     }
 }
 
@@ -222,20 +393,31 @@ impl TableFacts {
     }
 
     /// What keeps each column from being converted.
-    pub(crate) fn problems(&self) -> Vec<Halt> {
-        self.columns.iter().filter_map(|column| column.column(&self.name).err()).collect()
+    pub(crate) fn problems(&self, overrides: &Overrides) -> Vec<Halt> {
+        self.columns.iter().filter_map(|column| column.column(&self.name, overrides).err()).collect()
     }
 
-    fn model(&self) -> Result<TableModel, Halt> {
-        let columns: Vec<Column> =
-            self.columns.iter().map(|column| column.column(&self.name)).collect::<Result<_, _>>()?;
+    fn columns(&self) -> impl Iterator<Item = (&TableName, &str)> {
+        self.columns.iter().map(|column| (&self.name, column.name.as_str()))
+    }
+
+    fn model(&self, overrides: &Overrides) -> Result<TableModel, Halt> {
+        let columns: Vec<Column> = self
+            .columns
+            .iter()
+            .map(|column| column.column(&self.name, overrides))
+            .collect::<Result<_, _>>()?;
         let index = |name: &String| columns.iter().position(|column| column.name == *name);
         let key = self.key.iter().map(index).collect::<Option<Vec<_>>>().ok_or_else(|| {
             Halt::new(Reason::Internal, "a key names a column that its table does not have")
                 .on_table(&self.name.database, &self.name.table)
         })?;
         let (name, engine) = (self.name.clone(), self.engine.clone());
-        Ok(TableModel { name, columns, key, key_is_primary: self.key_is_primary, engine })
+        // A collation's name begins with that of its character set.
+        let charset = |name: &String| name.split('_').next().map(str::to_owned);
+        let default_charset = self.details.collation.as_ref().and_then(charset);
+        let (key_is_primary, details) = (self.key_is_primary, self.details.clone());
+        Ok(TableModel { name, columns, key, key_is_primary, engine, default_charset, details })
     }
 }
 
@@ -244,12 +426,24 @@ impl TableFacts {
     /// A table without columns and key.
     pub(crate) fn example(database: &str, table: &str, engine: &str) -> Self {
         let name = TableName { database: database.to_owned(), table: table.to_owned() };
-        Self { name, engine: engine.to_owned(), columns: Vec::new(), key: Vec::new(), key_is_primary: false }
+        Self {
+            name,
+            engine: engine.to_owned(),
+            columns: Vec::new(),
+            key: Vec::new(),
+            key_is_primary: false,
+            details: TableDetails::default(),
+        }
     }
 }
 
 async fn query(conn: &mut Conn, sql: &str, params: impl Into<Params> + Send) -> Result<Vec<Row>, Failure> {
     conn.exec(sql, params).await.map_err(|error| failure("describe its tables", &error))
+}
+
+/// A text for people; the model is kept as JSON, which on the target holds no NUL.
+fn without_nul(text: &str) -> String {
+    text.replace('\0', "\\0")
 }
 
 fn text(row: &mut Row, index: usize) -> Result<String, Failure> {

@@ -59,7 +59,15 @@ enum KeyValue {
 /// Whether tables with such a key column can be cut into chunks. TEXT and BLOB are in a key with a
 /// prefix only, whose index gives no order to the rows.
 pub(super) const fn orders_rows(mysql: &MysqlType) -> bool {
-    !matches!(mysql, MysqlType::Text { .. } | MysqlType::Blob | MysqlType::Json | MysqlType::Other { .. })
+    !matches!(
+        mysql,
+        MysqlType::Text { .. }
+            | MysqlType::Blob
+            | MysqlType::Json
+            | MysqlType::Geometry
+            | MysqlType::Vector
+            | MysqlType::Other { .. }
+    )
 }
 
 impl KeyBound {
@@ -207,8 +215,10 @@ mod tests {
             mysql,
             target: TargetType::Text,
             nullable: false,
+            not_null_dropped: false,
             auto_increment: false,
             generated: false,
+            details: Default::default(),
         }
     }
 

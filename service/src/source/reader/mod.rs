@@ -4,6 +4,8 @@ mod cell;
 pub mod chunk;
 mod definition;
 mod key;
+mod labels;
+mod objects;
 
 use mysql_async::Conn;
 use mysql_async::prelude::{FromValue, Queryable};
@@ -13,8 +15,9 @@ use crate::gtid::GtidSet;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableName;
 
-pub(super) use definition::{TableFacts, facts};
-pub use definition::{table, tables};
+pub(super) use definition::{TableFacts, facts, models};
+pub use definition::{describe, table, tables};
+pub use objects::beside_tables;
 
 /// The GTIDs of everything that the source has committed and logged.
 pub async fn gtid_executed(conn: &mut Conn) -> Result<GtidSet, Failure> {

@@ -1,0 +1,175 @@
+//! What the operator decides, and what stands in the way on the target.
+
+use tidegate_integration::wait::{Look, until};
+
+use super::*;
+
+async fn started(
+    name: &str,
+    setup: &str,
+    config: impl Fn(Config) -> Config,
+) -> Result<(Fixture<'static>, Tidegate)> {
+    let fixture = Servers::shared().await?.fixture(name).await?;
+    fixture.source(setup).await?;
+    let tidegate = Tidegate::start(config(fixture.config())).await?;
+    tidegate.wait_state("streaming").await?;
+    Ok((fixture, tidegate))
+}
+
+/// Resumes, once the cause of the halt is gone.
+async fn resume(tidegate: &Tidegate) -> Result<()> {
+    tidegate.post("/v1/resume").await?;
+    until("the halt to end", || async {
+        let status = tidegate.status().await?;
+        Ok(if status["halt"].is_null() { Look::Done(()) } else { Look::NotYet(status.to_string()) })
+    })
+    .await
+}
+
+#[test]
+fn resync_copies_what_could_be_mirrored() {
+    run(async {
+        let setup = "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1); CREATE TABLE u (id INT PRIMARY KEY)";
+        let (fixture, tidegate) =
+            started("ddl_resync", setup, |config| config.set("ddl.policy", "resync")).await?;
+        fixture.source("TRUNCATE TABLE t; INSERT INTO t VALUES (2)").await?;
+        tidegate.caught_up(&fixture).await?;
+        ensure!(copies(&tidegate)? == 1, "TRUNCATE was mirrored");
+        fixture.source("RENAME TABLE t TO v; DROP TABLE u").await?;
+        tidegate.caught_up(&fixture).await?;
+        ensure!(copies(&tidegate)? == 1, "a name was copied");
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn halt_halts_and_creates() {
+    run(async {
+        let (fixture, tidegate) = started("ddl_halt", "CREATE TABLE t (id INT PRIMARY KEY)", |config| {
+            config.set("ddl.policy", "halt")
+        })
+        .await?;
+        fixture.source("CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1)").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        fixture.source("TRUNCATE TABLE u").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(
+            halt["reason"] == "ddl_unsupported" && halt["table"] == format!("{}.u", fixture.source),
+            "{halt}"
+        );
+        let (gtid, stored) = (halt["gtid"].as_str().unwrap_or_default(), fixture.stored_gtid_set().await?);
+        ensure!(!fixture.servers.mysql.gtid_subset(gtid, &stored).await?, "the position moved");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_listed_is_not_followed() {
+    run(async {
+        let setup = "CREATE TABLE keep_a (id INT PRIMARY KEY); CREATE TABLE keep_b (id INT PRIMARY KEY); CREATE TABLE c (id INT PRIMARY KEY);
+                     INSERT INTO keep_a VALUES (1); INSERT INTO keep_b VALUES (1); INSERT INTO c VALUES (1);
+                     CREATE TABLE keep_p (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20));
+                     INSERT INTO keep_p VALUES (1), (11)";
+        let ignore = ["drop_table *.keep_*", "truncate_table *.keep_*", "drop_partition *.keep_*"]
+            .map(str::to_owned)
+            .to_vec();
+        let (fixture, tidegate) = started("ddl_ignore", setup, |config| {
+            config.set("ddl.policy", "ignore-listed").set("ddl.ignore", ignore.clone())
+        })
+        .await?;
+        fixture.source("TRUNCATE TABLE keep_a; INSERT INTO keep_a VALUES (2); DROP TABLE keep_b; TRUNCATE TABLE c; ALTER TABLE keep_p DROP PARTITION p0; INSERT INTO keep_p VALUES (12)").await?;
+        tidegate.caught_up(&fixture).await?;
+        for (table, wanted) in [("keep_a", "2"), ("keep_b", "1"), ("c", "0"), ("keep_p", "3")] {
+            let found = fixture.target_scalar(&format!("SELECT count(*) FROM {table}")).await?;
+            ensure!(found.as_deref() == Some(wanted), "{table}: {found:?}");
+        }
+        // Its rows are the operator's now: a new table of that name does not take them over.
+        fixture.source("CREATE TABLE keep_b (id INT PRIMARY KEY)").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "target_drift", "{halt}");
+        fixture.target("TRUNCATE keep_b").await?;
+        resume(&tidegate).await?;
+        tidegate.caught_up(&fixture).await
+    });
+}
+
+/// A long query on the target is not queued behind: others read on while the change waits.
+#[test]
+fn a_long_query_is_waited_for() {
+    run(async {
+        let (fixture, tidegate) =
+            started("ddl_lock", "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)", |config| {
+                config.set("ddl.lock_wait_timeout", "50ms").set("ddl.lock_deadline", "2s")
+            })
+            .await?;
+        let reader = fixture.target_session().await?;
+        reader.exec("BEGIN; SELECT * FROM t").await?;
+        fixture.source("TRUNCATE TABLE t").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "ddl_lock_unavailable" && !halt["gtid"].is_null(), "{halt}");
+        let rows = fixture.target_scalar("SELECT count(*) FROM t").await?;
+        ensure!(rows.as_deref() == Some("1"), "{rows:?}");
+        reader.exec("COMMIT").await?;
+        resume(&tidegate).await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}
+
+#[test]
+fn a_view_on_a_dropped_table_is_named() {
+    run(async {
+        let (fixture, tidegate) = started(
+            "ddl_view",
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT); CREATE TABLE u (id INT PRIMARY KEY)",
+            |config| config,
+        )
+        .await?;
+        fixture.target("CREATE VIEW public.seen AS SELECT v FROM t").await?;
+        fixture.source("DROP TABLE t").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(
+            halt["reason"] == "target_dependency" && halt["table"] == format!("{}.t", fixture.source),
+            "{halt}"
+        );
+        fixture.target("DROP VIEW public.seen").await?;
+        resume(&tidegate).await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}
+
+/// A table that was there before is its maker's: it is written, never dropped or rebuilt.
+#[test]
+fn a_table_of_the_operators_is_kept() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("ddl_adopted").await?;
+        fixture.source("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1); CREATE TABLE u (id INT PRIMARY KEY); CREATE TABLE w (id INT PRIMARY KEY)").await?;
+        let schema = &fixture.source;
+        fixture
+            .target(&format!(
+                "CREATE SCHEMA {schema} AUTHORIZATION tidegate; CREATE TABLE {schema}.t (id int PRIMARY KEY, v int); CREATE TABLE {schema}.u (id int PRIMARY KEY);
+                 GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO tidegate"
+            ))
+            .await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture
+            .source("INSERT INTO u VALUES (1); DROP TABLE u; TRUNCATE TABLE t; INSERT INTO t VALUES (2, 2)")
+            .await?;
+        tidegate.caught_up(&fixture).await?;
+        let rows = fixture.target_scalar("SELECT count(*) FROM u").await?;
+        ensure!(rows.as_deref() == Some("1"), "the operator's table was dropped or emptied: {rows:?}");
+        fixture.source("ALTER TABLE t MODIFY v DECIMAL(5,2)").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "target_drift" && halt["table"] == format!("{schema}.t"), "{halt}");
+        fixture.target("ALTER TABLE t ALTER v TYPE numeric(5,2)").await?;
+        resume(&tidegate).await?;
+        fixture.source("INSERT INTO t VALUES (3, 3.25)").await?;
+        tidegate.caught_up(&fixture).await?;
+        let rows = fixture.target_scalar("SELECT string_agg(v::text, ' ' ORDER BY id) FROM t").await?;
+        ensure!(rows.as_deref() == Some("2.00 3.25"), "{rows:?}");
+        Ok(())
+    });
+}

@@ -1,0 +1,222 @@
+//! The target is what a careful administrator would have made by hand, and `tidegate plan` says so.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use tidegate_integration::{Fixture, Servers, Tidegate, run};
+
+const TABLES: &str = r"
+    CREATE TABLE parent (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, code VARCHAR(10) NOT NULL, UNIQUE KEY (code))
+        COMMENT = 'of parents';
+    CREATE TABLE t (
+        id INT AUTO_INCREMENT PRIMARY KEY, n INT NOT NULL DEFAULT -7, amount DECIMAL(10,2) DEFAULT 1.50,
+        s VARCHAR(20) DEFAULT 'it''s' COMMENT 'a ''quoted'' one', e ENUM('a','b') DEFAULT 'b', flags BIT(5) DEFAULT b'101',
+        made DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3), seen TIMESTAMP NOT NULL DEFAULT '2020-01-02 03:04:05',
+        url VARCHAR(5000), body MEDIUMTEXT, parent BIGINT UNSIGNED, orphan BIGINT UNSIGNED, twice INT AS (n * 2) STORED,
+        KEY by_n (n DESC, amount), KEY by_url (url(255)), UNIQUE KEY u_body (body(10), n), KEY wide (body(700)),
+        FULLTEXT KEY words (s), KEY shifted ((n + 1)),
+        CONSTRAINT t_parent FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE ON UPDATE CASCADE,
+        CONSTRAINT t_orphan FOREIGN KEY (orphan) REFERENCES parent (id) ON DELETE SET NULL,
+        CONSTRAINT n_small CHECK (n < 1000), CONSTRAINT s_known CHECK (s IN ('it''s', 'x')),
+        CONSTRAINT n_any CHECK (n > 0) NOT ENFORCED);
+    CREATE VIEW v AS SELECT id FROM t;
+    INSERT INTO parent (code) VALUES ('a'), ('b');
+    INSERT INTO t (n, url, body, parent) VALUES (1, REPEAT('u', 4000), REPEAT('b', 9000), 1), (2, NULL, 'x', NULL);
+    SET foreign_key_checks = 0;
+    INSERT INTO t (n, orphan) VALUES (3, 99);
+    SET foreign_key_checks = 1;
+";
+
+/// Columns with their types and defaults, indexes, constraints and comments, one line each.
+const CATALOG: &str = "
+    SELECT line FROM (
+        SELECT concat_ws(' ', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
+            pg_get_expr(d.adbin, d.adrelid), col_description(c.oid, a.attnum)) AS line
+        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()
+        UNION ALL SELECT concat_ws(' ', conrelid::regclass, conname, replace(pg_get_constraintdef(oid), ' NOT VALID', ''))
+        FROM pg_constraint WHERE connamespace = current_schema()::regnamespace
+        UNION ALL SELECT concat_ws(' ', relname, obj_description(oid, 'pg_class')) FROM pg_class
+        WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'S')) x ORDER BY line COLLATE \"C\"";
+
+async fn refused(fixture: &Fixture<'_>, sql: &str) -> Result<()> {
+    ensure!(fixture.target(sql).await.is_err(), "the target takes {sql}");
+    Ok(())
+}
+
+#[test]
+fn the_plan_is_what_a_run_creates_and_it_serves_the_application() {
+    run(async {
+        let servers = Servers::shared().await?;
+        let fixture = servers.fixture("made_by_hand").await?;
+        fixture.source(TABLES).await?;
+        let tidegate = Tidegate::prepare(fixture.config())?;
+        let plan = tidegate.cli(&["plan"]).await?;
+        ensure!(plan.code == Some(0), "{:?}: {}", plan.code, plan.stderr);
+        for told in ["view `", "index `shifted`", "CHECK `s_known`", "CHECK `n_any`", "index `wide`"] {
+            ensure!(plan.stdout.contains(told), "{told} is missing in {}", plan.stdout);
+        }
+        let planned = servers.fixture("made_by_plan").await?;
+        planned.target(&plan.stdout).await?;
+
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        let here = format!("SET search_path = {}; ", fixture.source);
+        let session = planned.target_session().await?;
+        session.exec(&here).await?;
+        let (made, expected) = (fixture.target_rows(CATALOG).await?, session.rows(CATALOG).await?);
+        ensure!(made == expected, "made {made:#?}\nplanned {expected:#?}");
+        let status = tidegate.status().await?;
+        let partly = status["objects"].as_array().cloned().unwrap_or_default();
+        ensure!(partly.len() == 1 && partly[0]["name"] == "t_orphan", "{status}");
+
+        // Rows that come later meet every index, and a restart builds nothing again.
+        fixture.source("INSERT INTO t (n, url, body) VALUES (4, REPEAT('v', 5000), REPEAT('w', 20000)); UPDATE t SET n = 999 WHERE id = 2; DELETE FROM parent WHERE id = 1").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        ensure!(tidegate.stop().await? == Some(0));
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("INSERT INTO parent (code) VALUES ('c'); CREATE TABLE later (id INT PRIMARY KEY, p BIGINT UNSIGNED, KEY k (p), FOREIGN KEY (p) REFERENCES parent (id)); INSERT INTO later VALUES (1, 2)").await?;
+        tidegate.caught_up(&fixture).await?;
+        ensure!(tidegate.stop().await? == Some(0));
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        refused(&fixture, "INSERT INTO later VALUES (2, 12345)").await?;
+
+        // The application's view of it, once it has moved.
+        ensure!(tidegate.stop().await? == Some(0));
+        refused(&fixture, "INSERT INTO parent (code) VALUES ('b')").await?;
+        refused(&fixture, "INSERT INTO t (id, parent) VALUES (100, 12345)").await?;
+        refused(&fixture, "INSERT INTO t (id, orphan) VALUES (100, 12345)").await?;
+        refused(&fixture, "INSERT INTO t (id, n) VALUES (100, 1000)").await?;
+        fixture
+            .target("SELECT setval(pg_get_serial_sequence(current_schema() || '.t', 'id'), 50, false)")
+            .await?;
+        fixture
+            .target("SELECT setval(pg_get_serial_sequence(current_schema() || '.parent', 'id'), 60, false)")
+            .await?;
+        fixture.target("INSERT INTO t DEFAULT VALUES; INSERT INTO parent (code) VALUES ('z')").await?;
+        let row = fixture.target_scalar("SELECT concat_ws('|', id, n, amount, s, e, flags, seen AT TIME ZONE 'UTC', made > '2020-01-01') FROM t WHERE id = 50").await?;
+        ensure!(row.as_deref() == Some("50|-7|1.50|it's|b|00101|2020-01-02 03:04:05|t"), "{row:?}");
+        ensure!(
+            fixture.target_scalar("SELECT id FROM parent WHERE code = 'z'").await?.as_deref() == Some("60")
+        );
+        Ok(())
+    });
+}
+
+const CHANGED: &str = "
+    CREATE TABLE p (id INT PRIMARY KEY, code VARCHAR(10));
+    CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, c VARCHAR(10) DEFAULT 'x' COMMENT 'c', d INT, p INT, u INT,
+        KEY k_ab (a, b), KEY k_c (c), UNIQUE KEY u_b (b), UNIQUE KEY u_u (u), CONSTRAINT t_p FOREIGN KEY (p) REFERENCES p (id),
+        CONSTRAINT d_small CHECK (d < 100));
+    INSERT INTO p VALUES (1, 'a'), (2, 'b'); INSERT INTO t VALUES (1, 1, 1, 'c', 1, 1, 1), (2, 2, 2, 'c', 2, 2, 2)";
+
+/// Each with rows that what was built before would refuse.
+const CHANGES: &[&str] = &[
+    "ALTER TABLE t DROP COLUMN b; INSERT INTO t (id, a, u) VALUES (3, 1, 3)",
+    "DROP INDEX u_u ON t; INSERT INTO t (id, a, u) VALUES (4, 1, 1)",
+    "UPDATE t SET u = 4 WHERE id = 4; CREATE UNIQUE INDEX u_again ON t (u)",
+    "ALTER TABLE t RENAME COLUMN a TO aa, RENAME INDEX k_c TO k_cc; INSERT INTO t (id, aa) VALUES (5, 5)",
+    "ALTER TABLE t DROP CHECK d_small; INSERT INTO t (id, d) VALUES (6, 1000)",
+    "ALTER TABLE t ALTER c SET DEFAULT 'y', COMMENT 'of t', ADD e INT NOT NULL DEFAULT 5 COMMENT 'e', ADD KEY k_e (e)",
+    "ALTER TABLE t MODIFY c VARCHAR(768) DEFAULT 'y'; INSERT INTO t (id, c) VALUES (7, REPEAT('w', 768))",
+    "ALTER TABLE t MODIFY d BIGINT DEFAULT 8, ADD CONSTRAINT d_positive CHECK (d > 0)",
+    "RENAME TABLE t TO t2; CREATE TABLE t (id INT PRIMARY KEY, aa INT, KEY k_ab (aa)); INSERT INTO t VALUES (1, 1)",
+    "RENAME TABLE t TO x, t2 TO t, x TO t2; INSERT INTO t (id) VALUES (8); INSERT INTO t2 VALUES (2, 2)",
+    "RENAME TABLE p TO parents; ALTER TABLE parents RENAME COLUMN id TO pid; INSERT INTO parents VALUES (3, 'c')",
+    "SET foreign_key_checks = 0; TRUNCATE parents; SET foreign_key_checks = 1; INSERT INTO parents VALUES (1, 'a'), (2, 'b')",
+    "ALTER TABLE t ADD n INT AUTO_INCREMENT UNIQUE; INSERT INTO t (id, p) VALUES (9, 1)",
+    "ALTER TABLE t DROP FOREIGN KEY t_p; INSERT INTO t (id, p) VALUES (10, 77)",
+    "CREATE TABLE child (id INT PRIMARY KEY, p INT, CONSTRAINT child_p FOREIGN KEY (p) REFERENCES parents (pid)); INSERT INTO child VALUES (1, 1)",
+    "SET foreign_key_checks = 0; DROP TABLE parents; CREATE TABLE parents (pid INT PRIMARY KEY); INSERT INTO parents VALUES (1)",
+];
+
+#[test]
+fn what_is_built_follows_schema_changes() {
+    run(async {
+        let servers = Servers::shared().await?;
+        let fixture = servers.fixture("followed").await?;
+        fixture.source(CHANGED).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        for (number, change) in CHANGES.iter().enumerate() {
+            fixture.source(change).await.with_context(|| format!("the source: {change}"))?;
+            tidegate.caught_up(&fixture).await.with_context(|| format!("after {change}"))?;
+            fixture.assert_same().await.with_context(|| format!("after {change}"))?;
+            let plan = tidegate.cli(&["plan"]).await?;
+            ensure!(plan.code == Some(0), "{:?}: {}", plan.code, plan.stderr);
+            let planned = servers.fixture(&format!("followed_{number}")).await?;
+            planned.target(&plan.stdout).await?;
+            let session = planned.target_session().await?;
+            session.exec(&format!("SET search_path = {}; ", fixture.source)).await?;
+            let expected = comparable(session.rows(CATALOG).await?);
+            // The objects are built after the rows' commit.
+            let started = Instant::now();
+            loop {
+                let made = comparable(fixture.target_rows(CATALOG).await?);
+                if made == expected {
+                    break;
+                }
+                let waited = started.elapsed() > Duration::from_secs(20);
+                ensure!(!waited, "after {change}: made {made:#?}\nplanned {expected:#?}");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            fixture.assert_same().await?;
+        }
+        ensure!(tidegate.stop().await? == Some(0));
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        let status = tidegate.status().await?;
+        ensure!(status["objects"].as_array().is_none_or(Vec::is_empty), "{status}");
+        Ok(())
+    });
+}
+
+/// Without the names of indexes, which depend on what else was there, and the keys' constraints.
+fn comparable(lines: Vec<Vec<Option<String>>>) -> Vec<String> {
+    let lines = lines.into_iter().flatten().flatten().filter(|line| !line.contains("_pkey"));
+    let shown = lines.map(|line| match (line.split_once("INDEX "), line.split_once(" ON ")) {
+        (Some((kind, _)), Some((_, of))) if line.starts_with("CREATE") => format!("{kind}INDEX ON {of}"),
+        _ => line,
+    });
+    let mut shown: Vec<String> = shown.collect();
+    shown.sort();
+    shown
+}
+
+#[test]
+fn types_are_what_the_configuration_says() {
+    run(async {
+        let servers = Servers::shared().await?;
+        let fixture = servers.fixture("chosen").await?;
+        fixture.source("CREATE TABLE t (id INT PRIMARY KEY, on_off TINYINT(1), n TINYINT(1), at DATETIME(3)); INSERT INTO t VALUES (1, 0, 1, '2024-03-01 12:00:00.5')").await?;
+        let column = format!("types.{}.t.on_off", fixture.source);
+        let config = fixture
+            .config()
+            .set(&column, "boolean")
+            .set("types.tinyint(1)", "smallint")
+            .set("types.datetime", "timestamptz")
+            .set("policies.beyond_boolean", "refuse");
+        let tidegate = Tidegate::start(config).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("INSERT INTO t VALUES (2, 1, 7, '2024-03-01 12:00:00.25')").await?;
+        tidegate.caught_up(&fixture).await?;
+        let rows = "SELECT string_agg(concat_ws('|', id, pg_typeof(on_off), on_off, pg_typeof(n), n, pg_typeof(at), at AT TIME ZONE 'UTC'), ';' ORDER BY id) FROM t";
+        let found = fixture.target_scalar(rows).await?;
+        let expected = "1|boolean|f|smallint|1|timestamp with time zone|2024-03-01 12:00:00.5;2|boolean|t|smallint|7|timestamp with time zone|2024-03-01 12:00:00.25";
+        ensure!(found.as_deref() == Some(expected), "{found:?}");
+        fixture.source("INSERT INTO t VALUES (3, 2, 0, NULL)").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "value_out_of_range", "{halt}");
+
+        let unknown = format!("types.{}.t.missing", fixture.source);
+        let check = Tidegate::prepare(fixture.config().set(&unknown, "boolean"))?.cli(&["check"]).await?;
+        ensure!(check.code == Some(4) && check.stdout.contains(".t.missing"), "{}", check.stdout);
+        Ok(())
+    });
+}
