@@ -234,6 +234,15 @@ impl Tidegate {
         self.explained(ended.await)
     }
 
+    /// The most memory that the running process has had resident, in bytes (`VmHWM` of proc(5)).
+    pub fn peak_resident_bytes(&self) -> Result<u64> {
+        let pid = self.process().as_ref().and_then(Child::id).context("tidegate is not running")?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("a line VmHWM")?;
+        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
+        Ok(kib * 1024)
+    }
+
     pub fn is_running(&self) -> Result<bool> {
         match self.process().as_mut() {
             Some(child) => Ok(child.try_wait()?.is_none()),

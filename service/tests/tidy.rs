@@ -22,6 +22,8 @@ const PURE: &[&str] = &[
     "fold/",
     "schema/",
     "convert/",
+    "sink/net.rs",
+    "sink/part.rs",
     "sink/schema_change/",
     "sink/statements.rs",
     "snapshot/plan.rs",

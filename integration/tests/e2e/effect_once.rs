@@ -12,6 +12,8 @@ use tidegate_integration::wait::{Look, until, until_ok};
 use tidegate_integration::{CutProxy, Fault, Fixture, Servers, Tidegate, run};
 use tokio::task::JoinHandle;
 
+use crate::dice::Dice;
+
 const SCHEMA: &str = "
     CREATE TABLE accounts (id INT PRIMARY KEY, balance BIGINT NOT NULL, note VARCHAR(40));
     INSERT INTO accounts WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
@@ -38,33 +40,6 @@ const BLOWS: [(Blow, usize); 4] = [
     (Blow::RestartPostgres, 2),
     (Blow::LoseCommitAnswer, 10),
 ];
-
-/// A small generator with a printed seed: the order of blows replays.
-struct Dice(u64);
-
-impl Dice {
-    fn from_environment() -> Result<Self> {
-        let seed = match std::env::var("TIDEGATE_TEST_SEED") {
-            Ok(seed) => seed.parse().context("TIDEGATE_TEST_SEED is a number")?,
-            Err(_) => u64::from(std::process::id()),
-        };
-        println!("TIDEGATE_TEST_SEED={seed}");
-        Ok(Self(seed))
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    fn shuffled<T: Copy>(&mut self, mut items: Vec<T>) -> Vec<T> {
-        for last in (1..items.len()).rev() {
-            let other = usize::try_from(self.below(last as u64 + 1)).expect("an index");
-            items.swap(last, other);
-        }
-        items
-    }
-}
 
 /// Clients that move money until they are told to stop, through restarts of their server.
 struct Load {

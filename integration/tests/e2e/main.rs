@@ -3,6 +3,7 @@
 mod canary;
 mod cli;
 mod ddl;
+mod dice;
 mod effect_once;
 mod halts;
 mod harness;

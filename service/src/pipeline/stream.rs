@@ -21,7 +21,7 @@ use crate::sink::apply::{self, Applier, Pause};
 use crate::source::dump::Dump;
 use crate::source::reader;
 use crate::status::{Applied, ConversionReport, State, StatusHandle};
-use crate::telemetry::metrics::{self, Received};
+use crate::telemetry::metrics::{self, Received, Stage};
 
 /// A batch holds no more than this many transactions, however small: bounds the time that one
 /// commit takes and the work that its failure repeats.
@@ -132,6 +132,7 @@ impl Apply<'_> {
     async fn run(&mut self) -> Result<Option<End>, Failure> {
         self.enter_streaming();
         loop {
+            let waiting = Instant::now();
             let first = tokio::select! {
                 biased;
                 () = self.context.shutdown.requested() => return Ok(Some(End::Stopped)),
@@ -139,6 +140,7 @@ impl Apply<'_> {
             };
             let Some(first) = first else { return Ok(None) };
             let batch = self.collect(first).await;
+            metrics::stage(Stage::Wait, waiting.elapsed());
             if let Some(end) = self.apply(&batch).await? {
                 return Ok(Some(end));
             }
@@ -262,6 +264,9 @@ impl Apply<'_> {
             return;
         }
         self.progress.committed = true;
+        metrics::written(applied.image_bytes, applied.merged, applied.conflicts);
+        metrics::stage(Stage::Write, applied.write_time);
+        metrics::stage(Stage::Commit, applied.commit_time);
         for ((table, kind), rows) in &applied.rows {
             metrics::rows_applied(&format!("{}.{}", table.database, table.table), *kind, *rows);
         }

@@ -1,35 +1,35 @@
 //! Applying: many units, one Postgres transaction.
 //!
-//! Rows are written in exact source order, each as a prepared statement in flight behind the
-//! others. A batch is a run of whole source transactions; a schema change is a batch of its own.
-//! When a unit can't be applied, the units before it are committed and the unit halts.
+//! A batch is a run of whole source transactions, whose rows a [`BatchWriter`] writes; a schema
+//! change is a batch of its own. When a unit can't be applied, the units before it are committed
+//! and the unit halts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 mod ddl;
 mod details;
 
+use super::batch::{BatchWriter, Interrupt, Needed, on_row};
 use super::catalog;
-use super::checkpoint::{Batch, ColumnChanges, CommitError, Position, Progress as Committed, commit};
+use super::checkpoint::{Batch, ColumnChanges, Position, Progress as Committed, commit};
 use super::conversions::{Conversion, Ledger};
 use super::error::failure;
 use super::objects::{self, Attempt};
-use super::rows::{RowError, RowWriter};
+use super::rows::RowWriter;
 use super::table_state::TableState;
-use super::tables::{Table, Tables};
+use super::tables::Tables;
 use super::target_change;
-use super::transaction::{Cause, Expect, FencedTransaction, OpError, Origin};
+use super::transaction::{Cause, FencedTransaction, OpError, Origin};
 use super::writer::Writer;
 use crate::config::DdlConfig;
-use crate::convert::Obstacle;
-use crate::fold::unit::{RowsKind, Transaction, Unit};
+use crate::fold::unit::{RowsKind, Unit};
 use crate::fold::xa::XidDigest;
-use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
 use crate::schema::overrides::Overrides;
-use crate::schema::policy::{Policies, TargetChange};
+use crate::schema::policy::Policies;
 use crate::schema::{TableModel, TableName};
 use details::Presented;
 
@@ -56,6 +56,15 @@ pub struct Progress {
     pub units: usize,
     /// Rows written per table and kind of change.
     pub rows: HashMap<(TableName, RowsKind), u64>,
+    /// Parts of batches that were written by their net effect.
+    pub merged: u64,
+    /// Parts whose net effect met a constraint, and that were written in source order instead.
+    pub conflicts: u64,
+    /// Bytes of the images of the rows written.
+    pub image_bytes: u64,
+    /// Time spent on writing rows, and on what follows until the answers to the commits.
+    pub write_time: Duration,
+    pub commit_time: Duration,
     /// Commit time on the source of the last unit, in microseconds since 1970.
     pub commit_micros: Option<u64>,
     /// Tables that show one state of the source from now on.
@@ -97,14 +106,6 @@ enum Stop {
     Failed { unit: Option<usize>, failure: Failure },
     /// A value needs its target column changed first.
     Change(Needed),
-}
-
-/// A change of a table's column that a transaction's row needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Needed {
-    table: usize,
-    change: TargetChange,
-    gtid: Gtid,
 }
 
 impl Applier {
@@ -238,19 +239,18 @@ impl Applier {
         let streaming = self.tables.converged(&position);
         let batch = self.writer.batch(&position);
         let originals = self.tables.change(needed.iter().map(|one| (one.table, one.change)));
-        let number = self.tables.begin_batch();
-        let mut counts = HashMap::new();
+        let started = Instant::now();
         let result = async {
             let mut tx = self.writer.begin().await?;
-            let mut ledger = change_columns(&mut tx, &self.tables, needed).await?;
+            let ledger = change_columns(&mut tx, &self.tables, needed).await?;
+            let mut writer = BatchWriter::new(&mut tx, &mut self.tables, &mut self.rows, ledger);
             for (index, unit) in units.iter().enumerate() {
                 if let Unit::Transaction(transaction) = unit {
-                    let place = Place { unit: index, gtid: &transaction.gtid, batch: number };
-                    let mut written =
-                        Written { rows: &mut self.rows, counts: &mut counts, ledger: &mut ledger };
-                    write_transaction(&mut tx, &mut self.tables, transaction, place, &mut written).await?;
+                    writer.add(index, transaction).await?;
                 }
             }
+            let (written, ledger) = writer.finish().await?;
+            let write_time = started.elapsed();
             let conversions = ledger.entries(|table| self.tables.model(table));
             let models = self.tables.changed(&originals);
             let confirmed = self.tables.confirmed();
@@ -261,11 +261,11 @@ impl Applier {
                 resolved_xids: &resolved_xids,
                 ..batch
             };
-            commit(tx, &Committed::Batch(&batch)).await.map_err(Interrupt::from)?;
-            Ok(conversions)
+            commit(tx, &Committed::Batch(&batch)).await?;
+            Ok((written, write_time, conversions))
         };
-        let conversions = match result.await {
-            Ok(conversions) => conversions,
+        let (written, write_time, conversions) = match result.await {
+            Ok(committed) => committed,
             Err(interrupt) => {
                 self.tables.restore(originals);
                 return Err(self.stop(interrupt, units));
@@ -273,7 +273,12 @@ impl Applier {
         };
         self.tables.mark_confirmed();
         self.tables.mark_streaming(&streaming);
-        for ((table, kind), rows) in counts {
+        progress.write_time += write_time;
+        progress.commit_time += started.elapsed() - write_time;
+        progress.image_bytes += written.image_bytes;
+        progress.merged += written.merged;
+        progress.conflicts += written.conflicts;
+        for ((table, kind), rows) in written.rows {
             if let Some(table) = self.tables.get(table) {
                 *progress.rows.entry((table.state.name().clone(), kind)).or_default() += rows;
             }
@@ -317,6 +322,10 @@ impl Applier {
             Interrupt::Change(needed) => Stop::Change(needed),
             Interrupt::Op(error) => match error.origin {
                 Origin::Control(_) => Stop::Failed { unit: None, failure: error.into_failure() },
+                Origin::Merged { table } => {
+                    let table = self.tables.get(table).map(|table| table.state.name());
+                    Stop::Failed { unit: None, failure: on_row(error.into_failure(), None, table) }
+                }
                 Origin::Look { table } => {
                     Stop::Failed { unit: None, failure: self.look_failure(error, table) }
                 }
@@ -330,36 +339,6 @@ impl Applier {
             },
         }
     }
-}
-
-/// The unit in hand.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    unit: usize,
-    gtid: &'a Gtid,
-    /// Number of the batch.
-    batch: u64,
-}
-
-/// Why an attempt ended.
-enum Interrupt {
-    /// Found on this side, in the unit in hand. Earlier units may hide a failure still in flight;
-    /// the attempt without this unit will show it.
-    Unit {
-        unit: usize,
-        failure: Failure,
-    },
-    /// Reported by the server, for the statement that says where it came from.
-    Op(OpError),
-    Change(Needed),
-    Other(Failure),
-}
-
-/// What writing the units of a batch goes through and adds up to.
-struct Written<'a> {
-    rows: &'a mut RowWriter,
-    counts: &'a mut HashMap<(usize, RowsKind), u64>,
-    ledger: &'a mut Ledger,
 }
 
 /// Begins a transaction with the changes that an earlier attempt has found to be needed.
@@ -378,85 +357,6 @@ async fn change_columns(
     Ok(ledger)
 }
 
-impl From<OpError> for Interrupt {
-    fn from(error: OpError) -> Self {
-        Self::Op(error)
-    }
-}
-
-impl From<CommitError> for Interrupt {
-    fn from(error: CommitError) -> Self {
-        match error {
-            CommitError::Op(error) => Self::Op(error),
-            CommitError::Halt(halt) => Self::Other(halt.into()),
-        }
-    }
-}
-
-async fn write_transaction(
-    tx: &mut FencedTransaction<'_>,
-    tables: &mut Tables,
-    transaction: &Transaction,
-    place: Place<'_>,
-    written: &mut Written<'_>,
-) -> Result<(), Interrupt> {
-    let Written { rows, counts, ledger } = written;
-    // An earlier attempt may have been cut off between encoding and counting.
-    rows.stored.clear();
-    rows.removed.clear();
-    for change in transaction.changes.iter() {
-        let change = change.map_err(|halt| Interrupt::Unit { unit: place.unit, failure: halt.into() })?;
-        let found = tables.find(&change.map.database, &change.map.table);
-        let interrupt = |failure| {
-            let name = TableName { database: change.map.database.clone(), table: change.map.table.clone() };
-            Interrupt::Unit { unit: place.unit, failure: on_row(failure, Some(place.gtid), Some(&name)) }
-        };
-        let Some(index) = found else { return Err(interrupt(unknown_table())) };
-        let Some(table) = tables.get_mut(index) else { return Err(interrupt(unknown_table())) };
-        if !table.takes(place.gtid).map_err(|halt| interrupt(halt.into()))? {
-            continue;
-        }
-        table.check(&change.map).map_err(|halt| interrupt(halt.into()))?;
-        if !table.is_prepared() {
-            let client = tx.quiet_client().await?;
-            table.prepare(client, place.batch).await.map_err(interrupt)?;
-        }
-        let writing = table.writing().map_err(|halt| interrupt(halt.into()))?;
-        let origin = Origin::Row { unit: place.unit, table: index };
-        let written = rows.write(tx, &writing, &change, origin).await;
-        *counts.entry((index, change.kind)).or_default() += written.map_err(|error| match error {
-            RowError::Obstacle(Obstacle::Halt(halt)) => interrupt(halt.into()),
-            RowError::Obstacle(Obstacle::Change(change)) => {
-                Interrupt::Change(Needed { table: index, change, gtid: place.gtid.clone() })
-            }
-            RowError::Op(error) => Interrupt::Op(error),
-        })?;
-        if !(rows.stored.is_empty() && rows.removed.is_empty()) {
-            ledger.stored(index, &mut rows.stored, Some(place.gtid));
-            ledger.removed(index, &mut rows.removed);
-        }
-        look_once(tx, table, index, place.batch).await?;
-    }
-    Ok(())
-}
-
-/// Asks, behind the table's first rows of a batch, whether the table still is what was checked.
-async fn look_once(
-    tx: &mut FencedTransaction<'_>,
-    table: &mut Table,
-    index: usize,
-    batch: u64,
-) -> Result<(), OpError> {
-    let Some(params) = table.first_look(batch) else { return Ok(()) };
-    tx.control(Origin::Look { table: index }, catalog::SIGNATURE, params, Expect::Rows(1)).await
-}
-
-fn unknown_table() -> Failure {
-    let detail =
-        "the stream has rows of a table that is in tables.include and was neither copied nor created";
-    Halt::new(Reason::SchemaDrift, detail).into()
-}
-
 /// What a row's statement that failed, or touched another number of rows than one, means.
 fn row_failure(error: &OpError, is_keyless: bool) -> Failure {
     match &error.cause {
@@ -470,17 +370,6 @@ fn row_failure(error: &OpError, is_keyless: bool) -> Failure {
                 .into()
         }
     }
-}
-
-fn on_row(failure: Failure, gtid: Option<&Gtid>, table: Option<&TableName>) -> Failure {
-    let Failure::Halt(mut halt) = failure else { return failure };
-    if let Some(gtid) = gtid {
-        *halt = halt.at_gtid(gtid);
-    }
-    if let Some(TableName { database, table }) = table {
-        *halt = halt.on_table(database, table);
-    }
-    Failure::Halt(halt)
 }
 
 /// XA transactions known from before the stream that the units resolve.

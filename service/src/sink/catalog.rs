@@ -50,11 +50,9 @@ const READ_FIRING: &str = "\
 /// Row security that would apply to this session's own role.
 const READ_ROW_SECURITY: &str = "SELECT row_security_active($1::oid)";
 
-/// What changes with a table's columns, unique indexes, triggers and rules: the row versions that
-/// describe them. Vacuuming and analyzing write in place and leave it as it is. A third parameter
-/// that is not null filters.
-pub(super) const SIGNATURE: &str = "\
-    SELECT s.signature FROM (\
+macro_rules! signature {
+    () => {
+        "\
         SELECT concat_ws(';', c.oid, c.xmin, \
             (SELECT string_agg(a.xmin::text, ',' ORDER BY a.attnum) \
                 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0), \
@@ -65,8 +63,20 @@ pub(super) const SIGNATURE: &str = "\
             (SELECT string_agg(concat(r.oid, ':', r.xmin), ',' ORDER BY r.oid) \
                 FROM pg_rewrite r WHERE r.ev_class = c.oid)) AS signature \
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-        WHERE n.nspname = $1::text AND c.relname = $2::text) s \
-    WHERE $3::text IS NULL OR s.signature = $3::text";
+        WHERE n.nspname = $1::text AND c.relname = $2::text"
+    };
+}
+
+/// What changes with a table's columns, unique indexes, triggers and rules: the row versions that
+/// describe them. Vacuuming and analyzing write in place and leave it as it is.
+const SIGNATURE: &str = signature!();
+
+/// Fails unless the table's signature is the third parameter.
+pub(super) const LOOK: &str = concat!(
+    "SELECT tidegate.expect_rows(count(*), 1) FROM (",
+    signature!(),
+    ") s WHERE s.signature = $3::text"
+);
 
 /// Reads the table of that name; `None` when there is no relation of that name.
 pub async fn read_table(client: &Client, name: &TableName) -> Result<Option<TargetTable>, Failure> {
@@ -140,7 +150,7 @@ pub async fn verify(client: &Client, tables: &[TableState]) -> Result<(), Failur
 }
 
 /// Checks the model's table and holds it as it is until the transaction ends: the lock is that of
-/// a write. Returns the table's [`SIGNATURE`].
+/// a write. Returns what [`LOOK`] compares.
 pub(super) async fn hold_fit(
     client: &Client,
     model: &TableModel,
@@ -153,8 +163,7 @@ pub(super) async fn hold_fit(
     let found = read_table(client, &model.name).await?.ok_or_else(missing)?;
     check(client, model, &found, uniqueness).await?;
     let (schema, table) = render::target_name(&model.name)?;
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&schema, &table, &None::<&str>];
-    let row = client.query_one(SIGNATURE, &params).await.map_err(while_doing(doing))?;
+    let row = client.query_one(SIGNATURE, &[&schema, &table]).await.map_err(while_doing(doing))?;
     row.try_get(0).map_err(while_doing(doing))
 }
 

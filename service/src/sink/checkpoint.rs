@@ -128,16 +128,18 @@ pub(super) enum Progress<'a> {
     Halt(&'a Halt),
 }
 
-/// Inserts seq + 1 only if this deleted seq: a position is replaced by who has read it.
+/// Inserts seq + 1 if this deleted seq, and fails otherwise: a position is replaced by who has read it.
 const ADVANCE: &str = "\
     WITH replaced AS (\
         DELETE FROM tidegate.checkpoint WHERE pipeline = $1::text AND applier = 0 AND seq = $2::int8 \
-        RETURNING pipeline, applier, seq) \
-    INSERT INTO tidegate.checkpoint (pipeline, applier, seq, processed, pooled, last_gtid, \
-        last_original_commit_micros, last_immediate_commit_micros, last_transaction_length, source_commit_time) \
-    SELECT pipeline, applier, seq + 1, $3::text, $4::text, $5::text, $6::int8, $7::int8, $8::int8, \
-        timestamptz 'epoch' + $6::int8 * interval '1 microsecond' \
-    FROM replaced";
+        RETURNING pipeline, applier, seq), \
+    advanced AS (\
+        INSERT INTO tidegate.checkpoint (pipeline, applier, seq, processed, pooled, last_gtid, \
+            last_original_commit_micros, last_immediate_commit_micros, last_transaction_length, source_commit_time) \
+        SELECT pipeline, applier, seq + 1, $3::text, $4::text, $5::text, $6::int8, $7::int8, $8::int8, \
+            timestamptz 'epoch' + $6::int8 * interval '1 microsecond' \
+        FROM replaced RETURNING 1) \
+    SELECT tidegate.expect_rows(count(*), 1) FROM advanced";
 
 const INSERT_CHUNK: &str = "\
     INSERT INTO tidegate.snapshot_chunk (pipeline, source_database, source_table, chunk, bounds, rows) \
@@ -177,8 +179,8 @@ const RECORD_CHANGE: &str = "\
 
 /// Writes the progress and commits: the only commit of replicated data.
 ///
-/// Every reply has been read before, so that the transaction is known to hold its epoch row and
-/// to have replaced the checkpoint it was built on. A lost reply to the commit itself leaves the
+/// The transaction holds its epoch row and has replaced the checkpoint it was built on, or a
+/// statement of it has failed and nothing is committed. A lost reply to the commit itself leaves the
 /// outcome open; the next take-over waits for this transaction's row lock and reads what became
 /// of it.
 pub(super) async fn commit(
@@ -186,8 +188,10 @@ pub(super) async fn commit(
     progress: &Progress<'_>,
 ) -> Result<(), CommitError> {
     write(&mut tx, progress).await?;
-    let client = tx.quiet_client().await?;
-    client.batch_execute("COMMIT").await.map_err(|error| OpError::postgres("committing", error))?;
+    tx.settle().await?;
+    // Sent behind what is in flight: of a transaction with a failed statement it is a rollback.
+    tx.control(Origin::Control("committing"), "COMMIT", Params::none(), Expect::Any).await?;
+    tx.drain().await?;
     tx.mark_ended();
     Ok(())
 }
@@ -311,7 +315,7 @@ async fn write_batch(
     write_columns(tx, pipeline, batch.columns).await?;
     clear_halt(tx, pipeline, batch.clears_halt).await?;
     let params = advance_params(pipeline, batch.seq, batch.position)?;
-    send(tx, "advancing the checkpoint", ADVANCE, params, Expect::Rows(1)).await?;
+    send(tx, "advancing the checkpoint", ADVANCE, params, Expect::Any).await?;
     Ok(())
 }
 

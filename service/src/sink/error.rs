@@ -7,7 +7,7 @@
 
 use std::error::Error as _;
 
-use tokio_postgres::error::DbError;
+use tokio_postgres::error::{DbError, SqlState};
 
 use crate::halt::{Failure, Halt, Reason, Side};
 
@@ -120,6 +120,13 @@ pub fn failure(doing: &str, error: &tokio_postgres::Error) -> Failure {
     }
 }
 
+/// Whether the error is about what is written, not about the server or the connection.
+pub(super) fn is_about_rows(error: &tokio_postgres::Error) -> bool {
+    let Some(code) = error.code() else { return false };
+    // One statement that would write a row twice.
+    *code == SqlState::CARDINALITY_VIOLATION || classify(code.code()) != Class::Retry
+}
+
 /// An adapter for `map_err`.
 pub(super) fn while_doing(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Failure {
     move |error| failure(doing, &error)
@@ -140,7 +147,6 @@ pub(super) fn control_schema_invalid(what: impl std::fmt::Display) -> Halt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio_postgres::error::SqlState;
 
     #[test]
     fn conditions_are_sorted_and_known_to_the_driver() {

@@ -8,6 +8,8 @@
 //! Reading order: [`session`], [`transaction`], [`checkpoint`], [`writer`], [`apply`], [`copy`].
 
 pub mod apply;
+mod arrays;
+mod batch;
 pub mod catalog;
 pub mod checkpoint;
 pub mod connect;
@@ -15,8 +17,10 @@ pub mod conversions;
 pub mod copy;
 pub mod error;
 pub mod migrate;
+mod net;
 pub mod objects;
 mod params;
+mod part;
 pub mod preflight;
 mod prepared;
 pub mod report;

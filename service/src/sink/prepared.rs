@@ -4,20 +4,50 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement};
 
 use super::error::failure;
-use super::statements;
+use super::{arrays, statements};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::{Column, TableModel, TargetType};
 
-/// How a table's changes are written.
+/// How a table's changes are written. A statement that must touch one row fails when it does not.
 pub(super) enum Prepared {
     Keyed {
         upsert: Statement,
-        /// Rows that an upsert reports: 1 where a conflict updates; unknown where it does nothing.
-        upserts_one: bool,
         delete: Statement,
+        /// For many rows at once: prepared when there are many for the first time, where a column's
+        /// values can be an array.
+        many: Option<Many>,
     },
     /// A change finds its row by all of its columns.
     Keyless { insert: Statement, update: Statement, delete: Statement },
+}
+
+/// Statements that take an array for each column.
+pub(super) struct Many {
+    pub(super) upsert: Statement,
+    /// Whether every row is one that the upsert counts.
+    pub(super) upserts_all: bool,
+    pub(super) delete: Statement,
+}
+
+impl Prepared {
+    /// Sees to it that the statements for many rows are there, where there can be any.
+    pub(super) async fn prepare_many(&mut self, client: &Client, model: &TableModel) -> Result<(), Failure> {
+        let Self::Keyed { many: many @ None, .. } = self else { return Ok(()) };
+        let arrays = model.columns.iter().map(|column| arrays::array_type(column.target));
+        let Some(columns) = arrays.collect::<Option<Vec<Type>>>() else { return Ok(()) };
+        let key: Vec<Type> = model.key.iter().filter_map(|&index| columns.get(index)).cloned().collect();
+        *many = Some(Many {
+            upsert: typed(client, &statements::upsert_many(model)?, &columns).await?,
+            upserts_all: statements::replaces(model),
+            delete: typed(client, &statements::delete_many(model)?, &key).await?,
+        });
+        Ok(())
+    }
+}
+
+/// Parameters of arrays have their types given: unnest takes any.
+async fn typed(client: &Client, sql: &str, types: &[Type]) -> Result<Statement, Failure> {
+    client.prepare_typed(sql, types).await.map_err(|error| failure("preparing a table's statements", &error))
 }
 
 /// Prepares a table's statements. A relation or column that is missing or of another type is a
@@ -35,8 +65,8 @@ pub(super) async fn prepare(client: &Client, model: &TableModel) -> Result<Prepa
     let key: Vec<&Column> = model.key.iter().filter_map(|&index| model.columns.get(index)).collect();
     Ok(Prepared::Keyed {
         upsert: one(client, &statements::upsert(model)?, &columns).await?,
-        upserts_one: model.columns.len() > model.key.len(),
         delete: one(client, &statements::delete(model)?, &key).await?,
+        many: None,
     })
 }
 

@@ -1,38 +1,43 @@
-//! From the rows of one binlog event to statements in flight, in the event's order.
+//! From converted rows to statements in flight.
 
 use bytes::BytesMut;
+use tokio_postgres::Statement;
 
-use super::params::{Field, Fields, Params};
+use super::arrays;
+use super::net::Net;
+use super::params::{Fields, Params};
+use super::part::RowChange;
 use super::prepared::Prepared;
 use super::tables::Writing;
 use super::transaction::{Expect, FencedTransaction, OpError, Origin};
-use crate::convert::{Obstacle, RowEncoder, Uses};
-use crate::fold::unit::{RowsChange, RowsKind};
+use crate::fold::unit::RowsKind;
+use crate::halt::{Halt, Reason};
 
 /// Bytes reserved at a time for parameters: many rows share one allocation.
 const ARENA_BYTES: usize = 256 << 10;
 
-/// Buffers that rows are encoded in, kept between batches.
+/// From this many rows on they are one statement: its arrays cost little beside as many executions.
+pub(super) const SET_ROWS_MIN: usize = 8;
+
+/// Rows of more bytes than this are written one by one: the server builds arrays in memory, and
+/// with such rows the round trips don't count.
+const SET_BYTES_MAX: usize = 64 << 20;
+
+/// Builds parameters, in a buffer kept between batches.
 #[derive(Default)]
 pub(super) struct RowWriter {
-    before: Vec<u8>,
-    after: Vec<u8>,
     arena: BytesMut,
-    /// Converted values in the rows written since it was emptied.
-    pub(super) stored: Uses,
-    /// Converted values in what those rows were before.
-    pub(super) removed: Uses,
 }
 
-/// A row can't be encoded, or a statement sent earlier failed.
+/// Rows contradict their table's statements, or a statement sent earlier failed.
 pub(super) enum RowError {
-    Obstacle(Obstacle),
+    Halt(Halt),
     Op(OpError),
 }
 
-impl From<Obstacle> for RowError {
-    fn from(obstacle: Obstacle) -> Self {
-        Self::Obstacle(obstacle)
+impl From<Halt> for RowError {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(halt)
     }
 }
 
@@ -43,100 +48,109 @@ impl From<OpError> for RowError {
 }
 
 impl RowWriter {
-    /// Sends the statements of every row of the event. Returns the number of rows.
+    /// Sends a net effect: one statement for many rows, one for each of a few.
+    pub(super) async fn write_net(
+        &mut self,
+        tx: &mut FencedTransaction<'_>,
+        writing: &Writing<'_>,
+        net: &Net<'_>,
+        origin: Origin,
+    ) -> Result<(), RowError> {
+        let Prepared::Keyed { upsert, delete, many } = writing.prepared else {
+            return Err(Halt::new(Reason::Internal, "a table without a key was merged").into());
+        };
+        match many {
+            Some(many) if is_set(&net.deletes) => {
+                send_many(tx, &many.delete, &net.deletes, origin, Expect::Any).await?;
+            }
+            _ => self.send_each(tx, delete, &net.deletes, origin).await?,
+        }
+        match many {
+            Some(many) if is_set(&net.upserts) => {
+                let rows = net.upserts.len() as u64;
+                let expect = if many.upserts_all { Expect::Rows(rows) } else { Expect::Any };
+                send_many(tx, &many.upsert, &net.upserts, origin, expect).await
+            }
+            _ => Ok(self.send_each(tx, upsert, &net.upserts, origin).await?),
+        }
+    }
+
+    async fn send_each(
+        &mut self,
+        tx: &mut FencedTransaction<'_>,
+        statement: &Statement,
+        rows: &[&[u8]],
+        origin: Origin,
+    ) -> Result<(), OpError> {
+        for row in rows {
+            self.send(tx, statement, &[row], origin).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the statements of one row's change.
     pub(super) async fn write(
         &mut self,
         tx: &mut FencedTransaction<'_>,
         writing: &Writing<'_>,
-        change: &RowsChange,
-        origin: Origin,
-    ) -> Result<u64, RowError> {
-        let mut images = &change.images[..];
-        let mut rows = 0;
-        while !images.is_empty() {
-            match change.kind {
-                RowsKind::Write => {
-                    encode(writing.encoder, &mut images, &mut self.after, &mut self.stored)?;
-                    self.write_insert(tx, writing, origin).await?;
-                }
-                RowsKind::Update => {
-                    encode(writing.encoder, &mut images, &mut self.before, &mut self.removed)?;
-                    encode(writing.encoder, &mut images, &mut self.after, &mut self.stored)?;
-                    self.write_update(tx, writing, origin).await?;
-                }
-                RowsKind::Delete => {
-                    encode(writing.encoder, &mut images, &mut self.before, &mut self.removed)?;
-                    self.write_delete(tx, writing, origin).await?;
-                }
-            }
-            rows += 1;
-        }
-        Ok(rows)
-    }
-
-    async fn write_insert(
-        &mut self,
-        tx: &mut FencedTransaction<'_>,
-        writing: &Writing<'_>,
-        origin: Origin,
+        row: &RowChange<'_>,
     ) -> Result<(), OpError> {
-        let (statement, expect) = match writing.prepared {
+        let origin = Origin::Row { unit: row.place.unit, table: row.place.table };
+        let columns = writing.model.columns.len();
+        match (writing.prepared, row.kind) {
             // A conflict is a row that the copy or an earlier attempt has left: it is replaced.
-            Prepared::Keyed { upsert, upserts_one: true, .. } => (upsert, Expect::Rows(1)),
-            Prepared::Keyed { upsert, upserts_one: false, .. } => (upsert, Expect::Any),
-            Prepared::Keyless { insert, .. } => (insert, Expect::Rows(1)),
-        };
-        self.arena.extend_from_slice(&self.after);
-        let params = self.params(writing.model.columns.len());
-        tx.send(origin, statement, params, expect).await
-    }
-
-    async fn write_update(
-        &mut self,
-        tx: &mut FencedTransaction<'_>,
-        writing: &Writing<'_>,
-        origin: Origin,
-    ) -> Result<(), OpError> {
-        if let Prepared::Keyless { update, .. } = writing.prepared {
-            self.arena.extend_from_slice(&self.after);
-            self.arena.extend_from_slice(&self.before);
-            let params = self.params(writing.model.columns.len() * 2);
-            return tx.send(origin, update, params, Expect::Rows(1)).await;
-        }
-        let columns = writing.model.columns.len();
-        let same_key = writing
-            .model
-            .key
-            .iter()
-            .all(|&column| field(&self.before, columns, column) == field(&self.after, columns, column));
-        if !same_key {
-            self.write_delete(tx, writing, origin).await?;
-        }
-        self.write_insert(tx, writing, origin).await
-    }
-
-    async fn write_delete(
-        &mut self,
-        tx: &mut FencedTransaction<'_>,
-        writing: &Writing<'_>,
-        origin: Origin,
-    ) -> Result<(), OpError> {
-        let columns = writing.model.columns.len();
-        match writing.prepared {
-            Prepared::Keyed { delete, .. } => {
-                for &column in &writing.model.key {
-                    self.arena.extend_from_slice(encoded_field(&self.before, columns, column));
+            (Prepared::Keyed { upsert, .. }, RowsKind::Write) => {
+                self.send(tx, upsert, &[row.after], origin).await
+            }
+            (Prepared::Keyed { upsert, delete, .. }, RowsKind::Update) => {
+                let key_field = |fields, &column: &usize| Fields::new(fields, columns).nth(column);
+                let same = |column| key_field(row.before, column) == key_field(row.after, column);
+                if !writing.model.key.iter().all(same) {
+                    self.delete_key(tx, writing, delete, row.before, origin).await?;
                 }
-                let params = self.params(writing.model.key.len());
-                // A row that is not there: the copy was read after this change.
-                tx.send(origin, delete, params, Expect::Any).await
+                self.send(tx, upsert, &[row.after], origin).await
             }
-            Prepared::Keyless { delete, .. } => {
-                self.arena.extend_from_slice(&self.before);
-                let params = self.params(columns);
-                tx.send(origin, delete, params, Expect::Rows(1)).await
+            (Prepared::Keyed { delete, .. }, RowsKind::Delete) => {
+                self.delete_key(tx, writing, delete, row.before, origin).await
+            }
+            (Prepared::Keyless { insert, .. }, RowsKind::Write) => {
+                self.send(tx, insert, &[row.after], origin).await
+            }
+            (Prepared::Keyless { update, .. }, RowsKind::Update) => {
+                self.send(tx, update, &[row.after, row.before], origin).await
+            }
+            (Prepared::Keyless { delete, .. }, RowsKind::Delete) => {
+                self.send(tx, delete, &[row.before], origin).await
             }
         }
+    }
+
+    /// A row that is not there is no error: the copy was read after this change.
+    async fn delete_key(
+        &mut self,
+        tx: &mut FencedTransaction<'_>,
+        writing: &Writing<'_>,
+        delete: &Statement,
+        row: &[u8],
+        origin: Origin,
+    ) -> Result<(), OpError> {
+        let columns = writing.model.columns.len();
+        let key: Vec<&[u8]> =
+            writing.model.key.iter().map(|&column| encoded_field(row, columns, column)).collect();
+        self.send(tx, delete, &key, origin).await
+    }
+
+    /// Sends a statement whose parameters are the fields of these pieces, one behind the other.
+    async fn send(
+        &mut self,
+        tx: &mut FencedTransaction<'_>,
+        statement: &Statement,
+        pieces: &[&[u8]],
+        origin: Origin,
+    ) -> Result<(), OpError> {
+        pieces.iter().for_each(|piece| self.arena.extend_from_slice(piece));
+        let params = self.params(statement.params().len());
+        tx.send(origin, statement, params, Expect::Any).await
     }
 
     /// Hands over what has been put into the arena.
@@ -149,18 +163,21 @@ impl RowWriter {
     }
 }
 
-fn encode(
-    encoder: &RowEncoder,
-    images: &mut &[u8],
-    out: &mut Vec<u8>,
-    uses: &mut Uses,
-) -> Result<(), Obstacle> {
-    out.clear();
-    encoder.encode(images, out, uses)
+/// Sends one statement for all rows.
+async fn send_many(
+    tx: &mut FencedTransaction<'_>,
+    statement: &Statement,
+    rows: &[&[u8]],
+    origin: Origin,
+    expect: Expect,
+) -> Result<(), RowError> {
+    let params = arrays::transpose(rows, statement.params())
+        .ok_or_else(|| Halt::new(Reason::Internal, "rows can't be turned into arrays"))?;
+    Ok(tx.send(origin, statement, params, expect).await?)
 }
 
-fn field(row: &[u8], columns: usize, index: usize) -> Option<Field<'_>> {
-    Fields::new(row, columns).nth(index)
+fn is_set(rows: &[&[u8]]) -> bool {
+    rows.len() >= SET_ROWS_MIN && rows.iter().map(|row| row.len()).sum::<usize>() <= SET_BYTES_MAX
 }
 
 /// A field with its length, as it stands in the row; empty, which no statement takes for a field,
@@ -178,7 +195,7 @@ fn encoded_field(row: &[u8], columns: usize, index: usize) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::params::ParamsBuilder;
+    use crate::sink::params::{Field, ParamsBuilder};
 
     #[test]
     fn fields_are_cut_out_with_their_lengths() {
@@ -187,7 +204,6 @@ mod tests {
         assert_eq!(encoded_field(&row, 3, 1), [0xff; 4]);
         assert_eq!(encoded_field(&row, 3, 2), [0, 0, 0, 2, b'b', b'c']);
         assert_eq!(encoded_field(&row, 3, 3), [0_u8; 0]);
-        assert!(field(&row, 3, 2) == Some(Field::Value(b"bc")));
     }
 
     #[test]

@@ -27,9 +27,11 @@ impl Fence {
 /// what they did is in the stream.
 const SILENCE_TRIGGERS: &str = "SET LOCAL session_replication_role = replica";
 
-/// A row lock that parallel writers share and a take-over's UPDATE waits for.
-const LOCK_EPOCH: &str =
-    "SELECT FROM tidegate.pipeline WHERE name = $1::text AND epoch = $2::text::uuid FOR SHARE";
+/// A row lock that parallel writers share and a take-over's UPDATE waits for. Fails where the row
+/// has another epoch.
+const LOCK_EPOCH: &str = "\
+    SELECT tidegate.expect_rows(count(*), 1) FROM (\
+        SELECT FROM tidegate.pipeline WHERE name = $1::text AND epoch = $2::text::uuid FOR SHARE) held";
 
 /// A connection that opens fenced transactions.
 pub struct Session {
@@ -57,12 +59,12 @@ impl Session {
             FencedTransaction::new(&self.client, &mut self.control, fence.clone(), self.max_in_flight);
         let epoch = ParamsBuilder::default().text(&fence.pipeline).text(&fence.epoch).build();
         let opening = [
-            ("BEGIN ISOLATION LEVEL READ COMMITTED", Params::none(), Expect::Any),
-            (SILENCE_TRIGGERS, Params::none(), Expect::Any),
-            (LOCK_EPOCH, epoch, Expect::Rows(1)),
+            ("BEGIN ISOLATION LEVEL READ COMMITTED", Params::none()),
+            (SILENCE_TRIGGERS, Params::none()),
+            (LOCK_EPOCH, epoch),
         ];
-        for (sql, params, expect) in opening {
-            tx.control(Origin::Control("opening a transaction"), sql, params, expect).await?;
+        for (sql, params) in opening {
+            tx.control(Origin::Control("opening a transaction"), sql, params, Expect::Any).await?;
         }
         Ok(tx)
     }

@@ -7,8 +7,37 @@ use crate::halt::{Halt, Reason};
 use crate::schema::render::{qualified, quote_ident};
 use crate::schema::{Column, TableModel, TableName, TargetType};
 
+/// Makes a statement fail unless it touches exactly one row, so that nothing has to be read
+/// before the commit is sent.
+fn touching_one(statement: &str) -> String {
+    format!("WITH written AS ({statement} RETURNING 1) SELECT tidegate.expect_rows(count(*), 1) FROM written")
+}
+
 /// Inserts a row, or replaces the one with the same key. Parameters: every column in order.
+///
+/// Fails unless the row is written; a row that is nothing but a key may be there.
 pub(super) fn upsert(model: &TableModel) -> Result<String, Halt> {
+    let statement = format!("{} {}", insert_values(model)?, on_conflict(model)?);
+    Ok(if replaces(model) { touching_one(&statement) } else { statement })
+}
+
+/// Whether an upsert writes a row in any case: there is a column besides the key.
+pub(super) fn replaces(model: &TableModel) -> bool {
+    model.columns.len() > model.key.len()
+}
+
+/// [`upsert`] of many rows. Parameters: an array for every column in order.
+pub(super) fn upsert_many(model: &TableModel) -> Result<String, Halt> {
+    let columns = names(model.columns.iter())?;
+    let arrays = placeholders(model.columns.len());
+    Ok(format!(
+        "INSERT INTO {} ({columns}) SELECT * FROM unnest({arrays}) {}",
+        qualified(&model.name)?,
+        on_conflict(model)?
+    ))
+}
+
+fn on_conflict(model: &TableModel) -> Result<String, Halt> {
     let key = key_columns(model)?;
     let mut assignments = Vec::new();
     for (index, column) in model.columns.iter().enumerate() {
@@ -22,14 +51,18 @@ pub(super) fn upsert(model: &TableModel) -> Result<String, Halt> {
     } else {
         format!("UPDATE SET {}", assignments.join(", "))
     };
-    Ok(format!("{} ON CONFLICT ({}) DO {action}", insert(model)?, names(key.into_iter())?))
+    Ok(format!("ON CONFLICT ({}) DO {action}", names(key.into_iter())?))
 }
 
-/// Inserts a row. Parameters: every column in order.
+/// Inserts a row, or fails. Parameters: every column in order.
 pub(super) fn insert(model: &TableModel) -> Result<String, Halt> {
-    let values: Vec<_> = (1..=model.columns.len()).map(|n| format!("${n}")).collect();
+    Ok(touching_one(&insert_values(model)?))
+}
+
+fn insert_values(model: &TableModel) -> Result<String, Halt> {
     let columns = names(model.columns.iter())?;
-    Ok(format!("INSERT INTO {} ({columns}) VALUES ({})", qualified(&model.name)?, values.join(", ")))
+    let values = placeholders(model.columns.len());
+    Ok(format!("INSERT INTO {} ({columns}) VALUES ({values})", qualified(&model.name)?))
 }
 
 /// Deletes the row with a key. Parameters: the key columns in key order.
@@ -41,12 +74,31 @@ pub(super) fn delete(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("DELETE FROM ONLY {} WHERE {}", qualified(&model.name)?, conditions.join(" AND ")))
 }
 
-/// Deletes one of the rows that equal the parameters, every column in order.
-pub(super) fn delete_matching(model: &TableModel) -> Result<String, Halt> {
-    Ok(format!("DELETE FROM ONLY {} WHERE ctid = ({})", qualified(&model.name)?, first_match(model, 1)?))
+/// [`delete`] of many keys. Parameters: an array for every key column in key order.
+pub(super) fn delete_many(model: &TableModel) -> Result<String, Halt> {
+    let key = key_columns(model)?;
+    let mut conditions = Vec::new();
+    for (column, n) in key.iter().zip(1..) {
+        conditions.push(format!("t.{} = k.c{n}", quote_ident(&column.name)?));
+    }
+    let aliases: Vec<_> = (1..=key.len()).map(|n| format!("c{n}")).collect();
+    Ok(format!(
+        "DELETE FROM ONLY {} t USING unnest({}) k ({}) WHERE {}",
+        qualified(&model.name)?,
+        placeholders(key.len()),
+        aliases.join(", "),
+        conditions.join(" AND ")
+    ))
 }
 
-/// Updates one of the rows that equal the second half of the parameters to the first half.
+/// Deletes one of the rows that equal the parameters, every column in order, or fails.
+pub(super) fn delete_matching(model: &TableModel) -> Result<String, Halt> {
+    let table = qualified(&model.name)?;
+    Ok(touching_one(&format!("DELETE FROM ONLY {table} WHERE ctid = ({})", first_match(model, 1)?)))
+}
+
+/// Updates one of the rows that equal the second half of the parameters to the first half, or
+/// fails.
 pub(super) fn update_matching(model: &TableModel) -> Result<String, Halt> {
     let mut assignments = Vec::new();
     for (column, n) in model.columns.iter().zip(1..) {
@@ -54,7 +106,8 @@ pub(super) fn update_matching(model: &TableModel) -> Result<String, Halt> {
     }
     let table = qualified(&model.name)?;
     let first_match = first_match(model, model.columns.len() + 1)?;
-    Ok(format!("UPDATE ONLY {table} SET {} WHERE ctid = ({first_match})", assignments.join(", ")))
+    let assignments = assignments.join(", ");
+    Ok(touching_one(&format!("UPDATE ONLY {table} SET {assignments} WHERE ctid = ({first_match})")))
 }
 
 /// Takes the lock of a write: no change of the table's definition goes with it.
@@ -114,6 +167,10 @@ fn key_columns(model: &TableModel) -> Result<Vec<&Column>, Halt> {
     columns.filter(|columns| !columns.is_empty()).ok_or_else(missing)
 }
 
+fn placeholders(count: usize) -> String {
+    (1..=count).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ")
+}
+
 fn names<'a>(columns: impl Iterator<Item = &'a Column>) -> Result<String, Halt> {
     Ok(columns.map(|column| quote_ident(&column.name)).collect::<Result<Vec<_>, _>>()?.join(", "))
 }
@@ -151,12 +208,29 @@ mod tests {
             model(&[2, 0], &[("a", TargetType::Integer), ("b", TargetType::Text), ("c", TargetType::Text)]);
         assert_eq!(
             upsert(&model).unwrap(),
-            "INSERT INTO \"app\".\"a\"\"b\" (\"a\", \"b\", \"c\") VALUES ($1, $2, $3) \
-             ON CONFLICT (\"c\", \"a\") DO UPDATE SET \"b\" = EXCLUDED.\"b\""
+            "WITH written AS (\
+             INSERT INTO \"app\".\"a\"\"b\" (\"a\", \"b\", \"c\") VALUES ($1, $2, $3) \
+             ON CONFLICT (\"c\", \"a\") DO UPDATE SET \"b\" = EXCLUDED.\"b\" RETURNING 1) \
+             SELECT tidegate.expect_rows(count(*), 1) FROM written"
         );
         assert_eq!(
             delete(&model).unwrap(),
             "DELETE FROM ONLY \"app\".\"a\"\"b\" WHERE \"c\" = $1 AND \"a\" = $2"
+        );
+    }
+
+    #[test]
+    fn many_rows_are_written_from_arrays() {
+        let model = model(&[1, 0], &[("a", TargetType::Integer), ("b", TargetType::Text)]);
+        assert_eq!(
+            upsert_many(&model).unwrap(),
+            "INSERT INTO \"app\".\"a\"\"b\" (\"a\", \"b\") SELECT * FROM unnest($1, $2) \
+             ON CONFLICT (\"b\", \"a\") DO NOTHING"
+        );
+        assert_eq!(
+            delete_many(&model).unwrap(),
+            "DELETE FROM ONLY \"app\".\"a\"\"b\" t USING unnest($1, $2) k (c1, c2) \
+             WHERE t.\"b\" = k.c1 AND t.\"a\" = k.c2"
         );
     }
 
@@ -171,9 +245,10 @@ mod tests {
         let model = model(&[], &[("a", TargetType::Integer), ("j", TargetType::Jsonb)]);
         assert_eq!(
             update_matching(&model).unwrap(),
-            "UPDATE ONLY \"app\".\"a\"\"b\" SET \"a\" = $1, \"j\" = $2 WHERE ctid = (\
+            "WITH written AS (UPDATE ONLY \"app\".\"a\"\"b\" SET \"a\" = $1, \"j\" = $2 WHERE ctid = (\
              SELECT ctid FROM ONLY \"app\".\"a\"\"b\" WHERE \"a\" IS NOT DISTINCT FROM $3 \
-             AND jsonb_send(\"j\") IS NOT DISTINCT FROM jsonb_send($4) LIMIT 1)"
+             AND jsonb_send(\"j\") IS NOT DISTINCT FROM jsonb_send($4) LIMIT 1) \
+             RETURNING 1) SELECT tidegate.expect_rows(count(*), 1) FROM written"
         );
         assert!(upsert(&model).is_err());
         assert!(delete(&model).is_err());

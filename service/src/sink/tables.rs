@@ -113,6 +113,14 @@ impl Tables {
         self.tables.iter().map(|table| &table.state)
     }
 
+    /// What this batch has locked of the target's tables may be undone: each is looked at again behind
+    /// its next rows.
+    pub(super) fn forget_looks(&mut self, batch: u64) {
+        for table in self.tables.iter_mut().filter(|table| table.looked_in == batch) {
+            table.looked_in = 0;
+        }
+    }
+
     /// Tables that show one state of the source at `position`.
     pub(super) fn converged(&self, position: &Position) -> Vec<TableName> {
         let converges = |state: &&TableState| state.has_converged(position);
@@ -255,7 +263,7 @@ impl Table {
         Ok(())
     }
 
-    /// Parameters of [`catalog::SIGNATURE`] that find the table as it was checked, once in each
+    /// Parameters of [`catalog::LOOK`] that find the table as it was checked, once in each
     /// batch: its first row has been sent, so that the lock of that write keeps the table as the
     /// look finds it.
     pub(super) fn first_look(&mut self, batch: u64) -> Option<Params> {
@@ -265,6 +273,14 @@ impl Table {
         self.looked_in = batch;
         let TableState { target_schema, target_table, .. } = &self.state;
         Some(ParamsBuilder::default().text(target_schema).text(target_table).text(&self.signature).build())
+    }
+
+    /// Prepares the statements for many rows, once.
+    pub(super) async fn prepare_many(&mut self, client: &Client) -> Result<(), Failure> {
+        match &mut self.prepared {
+            Some(prepared) => prepared.prepare_many(client, &self.state.model).await,
+            None => Ok(()),
+        }
     }
 
     /// What writing rows needs, once checked and prepared.

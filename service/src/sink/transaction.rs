@@ -21,6 +21,9 @@ use crate::halt::{Failure, Side};
 /// it. A statement larger than this is sent alone.
 const MAX_BYTES_IN_FLIGHT: usize = 4 << 20;
 
+/// What `tidegate.expect_rows` fails with.
+const OTHER_ROWS: &str = "TG001";
+
 /// What a statement was sent for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
@@ -28,11 +31,13 @@ pub(super) enum Origin {
     Control(&'static str),
     /// A row of the batch's unit and the registry's table with these indexes.
     Row { unit: usize, table: usize },
+    /// Merged rows of the registry's table with this index, of any units of the batch.
+    Merged { table: usize },
     /// The look whether the registry's table with this index still is what was checked.
     Look { table: usize },
 }
 
-/// How many rows a statement must touch.
+/// How many rows a statement must touch, where it does not see to that itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
     Any,
@@ -60,7 +65,7 @@ impl OpError {
     pub(super) fn into_failure(self) -> Failure {
         let doing = match self.origin {
             Origin::Control(doing) => doing,
-            Origin::Row { .. } => "writing rows",
+            Origin::Row { .. } | Origin::Merged { .. } => "writing rows",
             Origin::Look { .. } => "looking at a table",
         };
         match self.cause {
@@ -137,9 +142,11 @@ impl<'a> FencedTransaction<'a> {
             Poll::Pending => Poll::Ready(None),
         })
         .await;
+        // The server knows nothing of a statement that failed on this side: nothing may follow it.
+        let unsent = matches!(answered, Some(Err(_)));
         self.bytes_in_flight += bytes;
         self.in_flight.push_back(InFlight { origin, expect, bytes, reply, answered });
-        Ok(())
+        if unsent { self.drain().await } else { Ok(()) }
     }
 
     /// Sends a control statement, preparing it on its first use in this session.
@@ -172,6 +179,40 @@ impl<'a> FencedTransaction<'a> {
         Ok(())
     }
 
+    /// Marks where a part of the transaction begins.
+    pub(super) async fn begin_part(&mut self) -> Result<(), OpError> {
+        let origin = Origin::Control("setting a savepoint");
+        self.control(origin, "SAVEPOINT part", Params::none(), Expect::Any).await
+    }
+
+    /// The part stays.
+    pub(super) async fn keep_part(&mut self) -> Result<(), OpError> {
+        let origin = Origin::Control("releasing a savepoint");
+        self.control(origin, "RELEASE SAVEPOINT part", Params::none(), Expect::Any).await
+    }
+
+    /// Undoes the part, in which a statement has failed, and begins it again. What is in flight
+    /// behind that statement was refused by the server.
+    pub(super) async fn undo_part(&mut self) -> Result<(), OpError> {
+        while let Some(mut refused) = self.in_flight.pop_front() {
+            self.bytes_in_flight -= refused.bytes;
+            if refused.answered.is_none() {
+                drop(refused.reply.as_mut().await);
+            }
+        }
+        let undone = self.client.batch_execute("ROLLBACK TO SAVEPOINT part").await;
+        undone.map_err(|error| OpError::postgres("rolling back to a savepoint", error))
+    }
+
+    /// Waits for the replies of statements that don't see to their rows themselves. What is still in
+    /// flight afterwards fails on the server if it does not do what it must.
+    pub(super) async fn settle(&mut self) -> Result<(), OpError> {
+        if self.in_flight.iter().any(|statement| statement.expect != Expect::Any) {
+            self.drain().await?;
+        }
+        Ok(())
+    }
+
     /// The transaction is over: nothing to roll back.
     pub(super) const fn mark_ended(&mut self) {
         self.ended = true;
@@ -193,6 +234,9 @@ impl<'a> FencedTransaction<'a> {
         self.bytes_in_flight -= first.bytes;
         self.in_flight.pop_front();
         match (answer, expect) {
+            (Err(error), _) if error.code().is_some_and(|code| code.code() == OTHER_ROWS) => {
+                Err(OpError { origin, cause: Cause::Rows })
+            }
             (Err(error), _) => Err(OpError { origin, cause: Cause::Postgres(error) }),
             (Ok(rows), Expect::Rows(expected)) if rows != expected => {
                 Err(OpError { origin, cause: Cause::Rows })

@@ -24,6 +24,10 @@ const ROWS_COPIED: &str = "tidegate_rows_copied_total";
 const CONVERSIONS: &str = "tidegate_conversions_total";
 const BATCHES: &str = "tidegate_batches_total";
 const COMMIT_SECONDS: &str = "tidegate_commit_seconds";
+const STAGE_SECONDS: &str = "tidegate_apply_stage_seconds";
+const BYTES_APPLIED: &str = "tidegate_bytes_applied_total";
+const MERGED_PARTS: &str = "tidegate_merged_parts_total";
+const CONFLICTS: &str = "tidegate_merge_conflicts_total";
 const EVENTS: &str = "tidegate_events_total";
 const BYTES_RECEIVED: &str = "tidegate_bytes_received_total";
 const CHANNEL_BYTES: &str = "tidegate_channel_bytes";
@@ -51,6 +55,10 @@ const METRICS: &[(&str, Kind, Unit, &str)] = &[
     (CONVERSIONS, Kind::Counter, Unit::Count, "Values that PostgreSQL can't hold and a policy stored, by table, column, kind and policy; for widen, changes of the column's type."),
     (BATCHES, Kind::Counter, Unit::Count, "Transactions committed on the target to apply the stream."),
     (COMMIT_SECONDS, Kind::Histogram, Unit::Seconds, "Time to apply and commit one batch."),
+    (STAGE_SECONDS, Kind::Histogram, Unit::Seconds, "Time of one batch in each stage: wait for transactions, write their rows, commit."),
+    (BYTES_APPLIED, Kind::Counter, Unit::Bytes, "Bytes of row images committed on the target, as the binlog has them."),
+    (MERGED_PARTS, Kind::Counter, Unit::Count, "Parts of batches written by the net effect of their rows."),
+    (CONFLICTS, Kind::Counter, Unit::Count, "Parts of batches whose net effect met a constraint and that were written row by row instead."),
     (EVENTS, Kind::Counter, Unit::Count, "Binlog events received."),
     (BYTES_RECEIVED, Kind::Counter, Unit::Bytes, "Bytes of binlog events received."),
     (CHANNEL_BYTES, Kind::Gauge, Unit::Bytes, "Bytes of transactions that wait to be applied."),
@@ -76,8 +84,10 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
 }
 
 fn builder() -> Result<PrometheusBuilder, BuildError> {
-    let commit_seconds = Matcher::Full(COMMIT_SECONDS.to_owned());
-    PrometheusBuilder::new().set_buckets_for_metric(commit_seconds, COMMIT_SECONDS_BUCKETS)
+    let full = |name: &str| Matcher::Full(name.to_owned());
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(full(COMMIT_SECONDS), COMMIT_SECONDS_BUCKETS)?
+        .set_buckets_for_metric(full(STAGE_SECONDS), COMMIT_SECONDS_BUCKETS)
 }
 
 /// Tells the recorder every metric's help, and starts at 0 what an alert has to see from the start.
@@ -88,6 +98,9 @@ fn declare() {
             Kind::Gauge => metrics::describe_gauge!(*name, *unit, *help),
             Kind::Histogram => metrics::describe_histogram!(*name, *unit, *help),
         }
+    }
+    for name in [MERGED_PARTS, CONFLICTS] {
+        counter!(name).absolute(0);
     }
     for side in [Side::Source, Side::Target] {
         counter!(RETRIES, "side" => side_name(side)).absolute(0);
@@ -136,6 +149,34 @@ pub(crate) fn committed(transactions: u64, elapsed: Duration) {
     counter!(BATCHES).increment(1);
     counter!(TRANSACTIONS_APPLIED).increment(transactions);
     histogram!(COMMIT_SECONDS).record(elapsed.as_secs_f64());
+}
+
+/// What the apply loop was busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// No transaction was there.
+    Wait,
+    /// Rows were converted and written.
+    Write,
+    /// Progress was written and the answer to the commit waited for.
+    Commit,
+}
+
+/// The time that one batch spent in a stage.
+pub(crate) fn stage(stage: Stage, elapsed: Duration) {
+    let stage = match stage {
+        Stage::Wait => "wait",
+        Stage::Write => "write",
+        Stage::Commit => "commit",
+    };
+    histogram!(STAGE_SECONDS, "stage" => stage).record(elapsed.as_secs_f64());
+}
+
+/// How the rows of a committed batch were written.
+pub(crate) fn written(image_bytes: u64, merged_parts: u64, conflicts: u64) {
+    counter!(BYTES_APPLIED).increment(image_bytes);
+    counter!(MERGED_PARTS).increment(merged_parts);
+    counter!(CONFLICTS).increment(conflicts);
 }
 
 /// Row changes of a committed batch. `table` is the source's, as `database.table`.
@@ -226,6 +267,8 @@ pub(crate) mod tests {
             rows_copied("app.users".to_owned(), 100);
             converted("app.users", "born", ValueKind::ZeroDate, Policy::Null, 3);
             retried(Side::Source);
+            stage(Stage::Write, Duration::from_millis(3));
+            written(500, 2, 1);
         });
         let text = recorder.handle().render();
         for line in [
@@ -237,6 +280,10 @@ pub(crate) mod tests {
             "tidegate_commit_seconds_bucket{le=\"0.0025\"} 1",
             "tidegate_transactions_applied_total 3",
             "tidegate_bytes_received_total 19",
+            "tidegate_bytes_applied_total 500",
+            "tidegate_merged_parts_total 2",
+            "tidegate_merge_conflicts_total 1",
+            "tidegate_apply_stage_seconds_bucket{stage=\"write\",le=\"0.005\"} 1",
             "tidegate_rows_copied_total{table=\"app.users\"} 100",
             "tidegate_conversions_total{table=\"app.users\",column=\"born\",kind=\"zero_date\",policy=\"null\"} 3",
             "# HELP tidegate_bytes_received_total Bytes of binlog events received.",

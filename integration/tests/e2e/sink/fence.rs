@@ -235,16 +235,8 @@ fn a_migration_waits_until_no_writer_runs() {
             }
         })
         .await?;
-        // The tables must go for the migrations to run again.
-        fixture
-            .target(
-                "DO $$ DECLARE name text; BEGIN
-                    FOR name IN SELECT tablename FROM pg_tables
-                        WHERE schemaname = 'tidegate' AND tablename <> 'schema_history'
-                    LOOP EXECUTE format('DROP TABLE tidegate.%I', name); END LOOP;
-                END $$",
-            )
-            .await?;
+        // What is there must go for the migration to run again.
+        fixture.target("DROP SCHEMA tidegate CASCADE").await?;
         assert!(!taking.is_finished(), "a writer still runs");
         drop(running);
         let writer = tokio::time::timeout(PATIENCE, taking).await???;
@@ -282,6 +274,8 @@ fn an_older_control_schema_is_brought_up_to_date_with_its_state() {
         fixture
             .target(
                 "DROP TABLE tidegate.conversion, tidegate.schema_object;
+                 DROP FUNCTION tidegate.wait_for_gtid, tidegate.gtid_set_includes, tidegate.gtid_ranges,
+                    tidegate.expect_rows;
                  DELETE FROM tidegate.schema_history
                     WHERE version >= (SELECT version FROM tidegate.schema_history WHERE name = 'conversions');
                  UPDATE tidegate.table_state

@@ -5,9 +5,11 @@ mod apply;
 mod copy;
 mod fence;
 mod keyless;
+mod merge;
 mod preflight;
 mod schema_change;
 mod source_rows;
+mod wait_for_gtid;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use tidegate::schema::TableModel;
 use tidegate::schema::filter::Filter;
 use tidegate::schema::overrides::Overrides;
 use tidegate::schema::phase::TablePhase;
+use tidegate::schema::policy::{Policies, Policy, ValueKind};
 use tidegate::sink::apply::Applier;
 use tidegate::sink::catalog;
 use tidegate::sink::checkpoint::Position;
@@ -100,8 +103,8 @@ async fn applier(writer: Writer) -> Result<Applier> {
     let filter = Filter::new(&["*.*".to_owned()], &["*.excluded".to_owned()])?;
     let (lock_wait_timeout, lock_deadline) = (Duration::from_millis(100), PATIENCE);
     let ddl = DdlConfig { policy: DdlPolicy::Mirror, ignore: Vec::new(), lock_wait_timeout, lock_deadline };
-    let (types, policies) = (Overrides::default(), Arc::default());
-    Ok(Applier::new(writer, tables, Arc::new(filter), ddl, types, policies)?)
+    let policies = Policies::default().with(ValueKind::NulText, Policy::Replace);
+    Ok(Applier::new(writer, tables, Arc::new(filter), ddl, Overrides::default(), Arc::new(policies))?)
 }
 
 async fn resume(config: &TargetConfig) -> Result<Applier> {

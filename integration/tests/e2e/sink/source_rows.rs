@@ -16,7 +16,7 @@ pub(super) const SOURCE: &str = "11111111-2222-3333-4444-555555555555";
 const UTF8MB4: u32 = 255;
 
 /// A value of a row.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
     Null,
     Int(i32),
