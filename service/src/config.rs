@@ -98,6 +98,7 @@ pub struct TargetConfig {
     pub password: Option<Secret>,
     pub tls: TlsConfig,
     pub connect_timeout: Duration,
+    pub reply_timeout: Duration,
     /// `SET synchronous_commit` of the applying sessions; off is safe, see the documentation.
     pub synchronous_commit: bool,
 }

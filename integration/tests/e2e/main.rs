@@ -5,6 +5,7 @@ mod cli;
 mod ddl;
 mod dice;
 mod effect_once;
+mod frozen;
 mod halts;
 mod harness;
 mod history;

@@ -163,6 +163,8 @@ pub(super) const KEYS: &[Key] = &[
         "PEM file with the client certificate's key, PKCS#8."),
     key("target.connect_timeout", millis(100, 5 * MINUTE), Value("10s"),
         "Longest time for one attempt to connect and log in."),
+    key("target.reply_timeout", millis(1_000, DAY), Value("5m"),
+        "How long any one reply of the target is waited for, a COMMIT's included. Then the connection is dropped and the pipeline starts over from what the target has committed. A statement that waits for a lock (at most 60 s) or for a slow disk must fit in. Not bounded: changes of tables, index builds, migrations."),
     key("target.synchronous_commit", Kind::Boolean, Value("true"),
         "Whether a commit waits until it is on the target's disk. `false` is faster and exact too: a crash of the target loses data and position together, and the source sends it again."),
 

@@ -121,6 +121,7 @@ fn target(settings: &mut Settings<'_>) -> Option<TargetConfig> {
         password,
         tls: tls?,
         connect_timeout: settings.duration("target.connect_timeout")?,
+        reply_timeout: settings.duration("target.reply_timeout")?,
         synchronous_commit: settings.boolean("target.synchronous_commit")?,
     })
 }

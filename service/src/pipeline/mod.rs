@@ -130,7 +130,7 @@ impl Context {
         tracing::warn!("the halt could not be recorded in the target: {message}");
     }
 
-    async fn take_over(&self, client: tokio_postgres::Client) -> Result<Writer, Failure> {
+    async fn take_over(&self, client: sink::client::Client) -> Result<Writer, Failure> {
         sink::preflight::before_take_over(&self.config.target, &client).await?;
         let (name, in_flight) = (&self.config.name, self.config.apply.max_in_flight);
         let mut waited = false;

@@ -1,8 +1,9 @@
 //! The target's tables: what they are, creating them, and whether they are what the models need.
 
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Row;
 
 use super::checkpoint::{CommitError, Progress, commit};
+use super::client::{Client, Error};
 use super::error::{failure, while_doing};
 use super::objects;
 use super::statements;
@@ -84,11 +85,7 @@ pub async fn read_table(client: &Client, name: &TableName) -> Result<Option<Targ
     read(client, schema, table).await.map_err(while_doing("reading the target's catalog"))
 }
 
-async fn read(
-    client: &Client,
-    schema: &str,
-    table: &str,
-) -> Result<Option<TargetTable>, tokio_postgres::Error> {
+async fn read(client: &Client, schema: &str, table: &str) -> Result<Option<TargetTable>, Error> {
     let Some(relation) = client.query_opt(READ_RELATION, &[&schema, &table]).await? else { return Ok(None) };
     let oid: u32 = relation.try_get(0)?;
     let columns = client.query(READ_COLUMNS, &[&oid]).await?;
@@ -213,7 +210,7 @@ async fn clear(tx: &mut FencedTransaction<'_>, state: &TableState) -> Result<(),
         Ownership::Created => {
             empty(client, &model.name).await?;
             for statement in render::present_details(model)? {
-                client.batch_execute(&statement).await.map_err(while_doing("setting a table's defaults"))?;
+                client.alter(&statement).await.map_err(while_doing("setting a table's defaults"))?;
             }
             Ok(())
         }
@@ -248,17 +245,14 @@ pub(super) async fn empty(client: &Client, name: &TableName) -> Result<String, F
     let row = client.query_one(IS_REFERENCED, &[&schema, &table]).await.map_err(while_doing(doing))?;
     let referenced: bool = row.try_get(0).map_err(while_doing(doing))?;
     let statement = if referenced { render::delete_all(name)? } else { render::truncate_table(name)? };
-    client.batch_execute(&statement).await.map_err(|error| on_name(failure(doing, &error), name))?;
+    client.alter(&statement).await.map_err(|error| on_name(failure(doing, &error), name))?;
     Ok(statement)
 }
 
 /// Drops the table. Returns the statement run.
 pub(super) async fn drop_table(client: &Client, name: &TableName) -> Result<String, Failure> {
     let statement = render::drop_table(name)?;
-    client
-        .batch_execute(&statement)
-        .await
-        .map_err(|error| on_name(failure("dropping a table", &error), name))?;
+    client.alter(&statement).await.map_err(|error| on_name(failure("dropping a table", &error), name))?;
     Ok(statement)
 }
 
@@ -287,7 +281,7 @@ pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -
     let mut run = create_schema(client, &name.database).await?;
     let statements = render::create_statements(model, &mut relations(client, &name.database).await?)?;
     for statement in &statements {
-        client.batch_execute(statement).await.map_err(|error| failure("creating a table", &error))?;
+        client.alter(statement).await.map_err(|error| failure("creating a table", &error))?;
     }
     run.extend(statements);
     Ok(Created { ownership: Ownership::Created, statements: run.join(";\n") })
@@ -299,7 +293,7 @@ pub(super) async fn create_schema(client: &Client, schema: &str) -> Result<Vec<S
         return Ok(Vec::new());
     }
     let statement = render::create_schema(schema)?;
-    client.batch_execute(&statement).await.map_err(while_doing("creating a schema"))?;
+    client.alter(&statement).await.map_err(while_doing("creating a schema"))?;
     Ok(vec![statement])
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Row;
 
+use super::client::{Client, Replies};
 use super::conversions::{self, Conversion};
 use super::error::{control_schema_invalid, while_doing};
 use super::objects::{self, ObjectRecord};
@@ -427,20 +428,24 @@ const READ_FOR_UPDATE: &str = "\
 
 /// Reads the checkpoint without taking over: for status. `None` when there is no such pipeline.
 pub async fn read(client: &Client, pipeline: &str) -> Result<Option<Checkpoint>, Failure> {
-    query(client, READ, pipeline).await
+    client.query_opt(READ, &[&pipeline]).await.map_err(while_doing(READING)).and_then(from_result)
 }
 
 /// Reads the checkpoint inside a take-over.
-pub(super) async fn read_for_update(client: &Client, pipeline: &str) -> Result<Option<Checkpoint>, Failure> {
-    query(client, READ_FOR_UPDATE, pipeline).await
+pub(super) async fn read_for_update(
+    replies: &Replies,
+    tx: &tokio_postgres::Transaction<'_>,
+    pipeline: &str,
+) -> Result<Option<Checkpoint>, Failure> {
+    let read = replies.wait(tx.query_opt(READ_FOR_UPDATE, &[&pipeline])).await;
+    read.map_err(while_doing(READING)).and_then(from_result)
 }
 
-async fn query(client: &Client, sql: &str, pipeline: &str) -> Result<Option<Checkpoint>, Failure> {
-    let doing = "reading the checkpoint";
-    let Some(row) = client.query_opt(sql, &[&pipeline]).await.map_err(while_doing(doing))? else {
-        return Ok(None);
-    };
-    let checkpoint = from_row(&row).map_err(while_doing(doing))?;
+const READING: &str = "reading the checkpoint";
+
+fn from_result(row: Option<Row>) -> Result<Option<Checkpoint>, Failure> {
+    let Some(row) = row else { return Ok(None) };
+    let checkpoint = from_row(&row).map_err(while_doing(READING))?;
     Ok(Some(checkpoint.ok_or_else(|| control_schema_invalid("the checkpoint"))?))
 }
 

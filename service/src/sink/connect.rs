@@ -7,9 +7,10 @@ use postgres_native_tls::MakeTlsConnector;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, Connection, NoTls, SimpleQueryMessage};
 
-use super::error::{failure, redact, while_doing};
+use super::client::{Client, Error};
+use super::error::{redact, while_doing};
 use crate::config::TargetConfig;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::tls;
@@ -100,23 +101,26 @@ async fn dial(config: &TargetConfig) -> Result<Client, Failure> {
     match tls {
         Some(connector) => {
             driver.ssl_mode(SslMode::Require);
-            open(driver.connect(MakeTlsConnector::new(connector)).await)
+            open(driver.connect(MakeTlsConnector::new(connector)).await, config)
         }
         None => {
             driver.ssl_mode(SslMode::Disable);
-            open(driver.connect(NoTls).await)
+            open(driver.connect(NoTls).await, config)
         }
     }
 }
 
-fn open<S, T>(connected: Result<(Client, Connection<S, T>), tokio_postgres::Error>) -> Result<Client, Failure>
+fn open<S, T>(
+    connected: Result<(tokio_postgres::Client, Connection<S, T>), tokio_postgres::Error>,
+    config: &TargetConfig,
+) -> Result<Client, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (client, connection) = connected.map_err(|error| failure("connecting to the target", &error))?;
-    tokio::spawn(drive(connection));
-    Ok(client)
+    let (driver, connection) = connected.map_err(while_doing("connecting to the target"))?;
+    let connection = tokio::spawn(drive(connection)).abort_handle();
+    Ok(Client::new(driver, config.reply_timeout, connection))
 }
 
 /// Moves the connection's bytes until the client is dropped or the connection fails. Notices are
@@ -130,7 +134,7 @@ where
         match poll_fn(|cx| connection.poll_message(cx)).await {
             Some(Ok(AsyncMessage::Notice(_) | AsyncMessage::Notification(_) | _)) => {}
             Some(Err(error)) => {
-                tracing::debug!(error = redact(&error), "target connection ended");
+                tracing::debug!(error = redact(&Error::from(error)), "target connection ended");
                 return;
             }
             None => return,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Row;
 
+use super::client::Client;
 use super::error::{control_schema_invalid, while_doing};
 use super::params::Params;
 use super::table_state::name_params;

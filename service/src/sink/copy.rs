@@ -4,10 +4,11 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::SinkExt;
-use tokio_postgres::{Client, CopyInSink};
+use tokio_postgres::CopyInSink;
 
 use super::catalog;
 use super::checkpoint::{ChunkDone, ColumnChanges, CommitError, Progress, commit};
+use super::client::Client;
 use super::conversions::{Conversion, Ledger};
 use super::error::while_doing;
 use super::session::{Fence, Session};
@@ -72,6 +73,7 @@ impl ChunkWriter {
         let buffer = Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4);
         let mut copy = ChunkCopy {
             tx,
+            client,
             sink: Box::pin(sink),
             buffer,
             columns: columns.to_be_bytes(),
@@ -88,6 +90,7 @@ impl ChunkWriter {
 /// A chunk being copied. Dropping it leaves nothing of it.
 pub struct ChunkCopy<'a> {
     tx: FencedTransaction<'a>,
+    client: &'a Client,
     sink: Pin<Box<CopyInSink<Bytes>>>,
     buffer: Vec<u8>,
     columns: [u8; 2],
@@ -126,7 +129,8 @@ impl ChunkCopy<'_> {
     pub async fn finish(mut self, chunk: &ChunkHeader<'_>) -> Result<Copied, Failure> {
         self.buffer.extend_from_slice(&TRAILER);
         self.flush().await?;
-        let rows = self.sink.as_mut().finish().await.map_err(while_doing("copying rows"))?;
+        let finished = self.client.reply(self.sink.as_mut().finish()).await;
+        let rows = finished.map_err(while_doing("copying rows"))?;
         if rows != self.rows {
             return Err(Halt::new(
                 Reason::Internal,
@@ -147,7 +151,7 @@ impl ChunkCopy<'_> {
     async fn flush(&mut self) -> Result<(), Failure> {
         let next = Vec::with_capacity(self.buffer.capacity());
         let full = Bytes::from(std::mem::replace(&mut self.buffer, next));
-        self.sink.send(full).await.map_err(while_doing("copying rows"))
+        self.client.reply(self.sink.send(full)).await.map_err(while_doing("copying rows"))
     }
 }
 

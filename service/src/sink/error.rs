@@ -9,6 +9,7 @@ use std::error::Error as _;
 
 use tokio_postgres::error::{DbError, SqlState};
 
+use super::client::Error;
 use crate::halt::{Failure, Halt, Reason, Side};
 
 /// What follows from an error.
@@ -75,9 +76,17 @@ const CLASSES: &[(&str, Class)] = &[
     ("P0", Class::Halt(Reason::TargetConstraint)),
 ];
 
-/// Names a driver's error: SQLSTATE and objects, or what kind of failure of the connection it is.
-#[must_use]
-pub fn redact(error: &tokio_postgres::Error) -> String {
+/// Names an error: SQLSTATE and objects, or what kind of failure of the connection it is.
+pub(super) fn redact(error: &Error) -> String {
+    match error {
+        Error::Driver(error) => redact_driver(error),
+        Error::NoReply(waited) => {
+            format!("the target did not reply within target.reply_timeout, {} s", waited.as_secs_f32())
+        }
+    }
+}
+
+fn redact_driver(error: &tokio_postgres::Error) -> String {
     if let Some(db) = error.as_db_error() {
         return redact_db(db);
     }
@@ -110,26 +119,33 @@ fn redact_db(db: &DbError) -> String {
     text
 }
 
-/// What a driver's error means, with `doing` naming what was being done ("applying rows").
-#[must_use]
-pub fn failure(doing: &str, error: &tokio_postgres::Error) -> Failure {
-    let text = format!("{doing}: {}", redact(error));
-    match error.code().map_or(Class::Retry, |code| classify(code.code())) {
+/// What an error means, with `doing` naming what was being done ("applying rows").
+pub(super) fn failure(doing: &str, error: &Error) -> Failure {
+    classified(format!("{doing}: {}", redact(error)), error.code())
+}
+
+/// As [`failure`], for an error of the driver itself.
+pub(super) fn driver_failure(doing: &str, error: &tokio_postgres::Error) -> Failure {
+    classified(format!("{doing}: {}", redact_driver(error)), error.code())
+}
+
+fn classified(text: String, code: Option<&SqlState>) -> Failure {
+    match code.map_or(Class::Retry, |code| classify(code.code())) {
         Class::Retry => Failure::retry(Side::Target, text),
         Class::Halt(reason) => Halt::new(reason, text).into(),
     }
 }
 
 /// Whether the error is about what is written, not about the server or the connection.
-pub(super) fn is_about_rows(error: &tokio_postgres::Error) -> bool {
+pub(super) fn is_about_rows(error: &Error) -> bool {
     let Some(code) = error.code() else { return false };
     // One statement that would write a row twice.
     *code == SqlState::CARDINALITY_VIOLATION || classify(code.code()) != Class::Retry
 }
 
 /// An adapter for `map_err`.
-pub(super) fn while_doing(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Failure {
-    move |error| failure(doing, &error)
+pub(super) fn while_doing<E: Into<Error>>(doing: &'static str) -> impl Fn(E) -> Failure {
+    move |error| failure(doing, &error.into())
 }
 
 fn classify(sqlstate: &str) -> Class {
@@ -147,6 +163,14 @@ pub(super) fn control_schema_invalid(what: impl std::fmt::Display) -> Halt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_reply_is_named_and_retried() {
+        let failure = failure("committing", &Error::NoReply(std::time::Duration::from_millis(1500)));
+        let expected = "committing: the target did not reply within target.reply_timeout, 1.5 s";
+        assert_eq!(failure, Failure::retry(Side::Target, expected));
+        assert!(!is_about_rows(&Error::NoReply(std::time::Duration::ZERO)));
+    }
 
     #[test]
     fn conditions_are_sorted_and_known_to_the_driver() {

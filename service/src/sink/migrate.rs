@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use refinery::error::Kind;
 use sha2::{Digest, Sha256};
-use tokio_postgres::Client;
 
-use super::error::{failure, while_doing};
+use super::client::Client;
+use super::error::{driver_failure, while_doing};
 use crate::halt::{Failure, Halt, Reason, Side};
 
 /// The embedded SQL files.
@@ -98,7 +98,8 @@ async fn applied_version(client: &Client) -> Result<Option<i32>, Failure> {
     let exists = client
         .query_one("SELECT to_regclass($1) IS NOT NULL", &[&HISTORY])
         .await
-        .and_then(|row| row.try_get::<_, bool>(0))
+        .map_err(while_doing(doing))?
+        .try_get::<_, bool>(0)
         .map_err(while_doing(doing))?;
     if !exists {
         return Ok(None);
@@ -106,7 +107,8 @@ async fn applied_version(client: &Client) -> Result<Option<i32>, Failure> {
     client
         .query_one(&format!("SELECT max(version) FROM {HISTORY}"), &[])
         .await
-        .and_then(|row| row.try_get(0))
+        .map_err(while_doing(doing))?
+        .try_get(0)
         .map_err(while_doing(doing))
 }
 
@@ -117,13 +119,13 @@ async fn migrate(client: &mut Client) -> Result<(), Failure> {
         .map_err(while_doing("creating schema tidegate"))?;
     let mut runner = embedded::migrations::runner().set_abort_divergent(true).set_abort_missing(true);
     runner.set_migration_table_name(HISTORY);
-    runner.run_async(client).await.map(|_| ()).map_err(|error| migration_failure(&error))
+    runner.run_async(client.untimed_mut()).await.map(|_| ()).map_err(|error| migration_failure(&error))
 }
 
 fn migration_failure(error: &refinery::Error) -> Failure {
     let driver = error.kind().source().and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>());
     if let Some(driver) = driver {
-        return match failure("migrating the control schema", driver) {
+        return match driver_failure("migrating the control schema", driver) {
             // What is there is not what the migrations left behind.
             Failure::Halt(halt) if halt.reason != Reason::TargetPreflight => {
                 Halt::new(Reason::CheckpointInvalid, halt.detail).into()

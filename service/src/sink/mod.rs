@@ -12,6 +12,7 @@ mod arrays;
 mod batch;
 pub mod catalog;
 pub mod checkpoint;
+pub mod client;
 pub mod connect;
 pub mod conversions;
 pub mod copy;

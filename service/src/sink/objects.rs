@@ -15,11 +15,12 @@ pub(super) mod follow;
 
 use std::collections::{HashMap, HashSet};
 
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row};
 
 use super::catalog;
 use super::checkpoint::{CommitError, Progress, commit};
+use super::client::Client;
 use super::error::{failure, while_doing};
 use super::table_state::TableState;
 use super::transaction::OpError;
@@ -222,7 +223,7 @@ async fn run(writer: &mut Writer, record: &ObjectRecord) -> Result<Result<(), Ha
     let mut tx = writer.begin().await.map_err(OpError::into_failure)?;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     let kind = record.kind.name();
-    match client.batch_execute(&record.statement).await {
+    match client.alter(&record.statement).await {
         Ok(()) => {
             commit(tx, &Progress::Object(record)).await.map_err(CommitError::into_failure)?;
             match &record.detail {
@@ -302,7 +303,7 @@ pub(super) async fn drop_objects(client: &Client, table: &TableName) -> Result<(
         if kind == ObjectKind::Index.name() {
             let sql =
                 format!("DROP INDEX IF EXISTS {}.{}", quote_ident(&table.database)?, quote_ident(&target)?);
-            client.batch_execute(&sql).await.map_err(while_doing(doing))?;
+            client.alter(&sql).await.map_err(while_doing(doing))?;
         } else {
             drop_constraint(client, table, &target).await?;
         }
@@ -312,5 +313,5 @@ pub(super) async fn drop_objects(client: &Client, table: &TableName) -> Result<(
 
 async fn drop_constraint(client: &Client, table: &TableName, name: &str) -> Result<(), Failure> {
     let sql = format!("ALTER TABLE {} DROP CONSTRAINT IF EXISTS {}", qualified(table)?, quote_ident(name)?);
-    client.batch_execute(&sql).await.map_err(while_doing("dropping a constraint"))
+    client.alter(&sql).await.map_err(while_doing("dropping a constraint"))
 }

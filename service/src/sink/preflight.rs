@@ -1,10 +1,11 @@
 //! What `tidegate check` says of the target, every problem at once.
 
+use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::catalog;
+use super::client::Client;
 use super::connect::{OLDEST_SERVER, log_in, server_version, set_up};
 use super::error::while_doing;
 use super::statements;

@@ -1,8 +1,9 @@
 //! A table's statements, prepared on one connection and checked against its model.
 
+use tokio_postgres::Statement;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Statement};
 
+use super::client::Client;
 use super::error::failure;
 use super::{arrays, statements};
 use crate::halt::{Failure, Halt, Reason};
@@ -47,7 +48,7 @@ impl Prepared {
 
 /// Parameters of arrays have their types given: unnest takes any.
 async fn typed(client: &Client, sql: &str, types: &[Type]) -> Result<Statement, Failure> {
-    client.prepare_typed(sql, types).await.map_err(|error| failure("preparing a table's statements", &error))
+    client.prepare(sql, types).await.map_err(|error| failure("preparing a table's statements", &error))
 }
 
 /// Prepares a table's statements. A relation or column that is missing or of another type is a
@@ -72,7 +73,7 @@ pub(super) async fn prepare(client: &Client, model: &TableModel) -> Result<Prepa
 
 async fn one(client: &Client, sql: &str, columns: &[&Column]) -> Result<Statement, Failure> {
     let statement =
-        client.prepare(sql).await.map_err(|error| failure("preparing a table's statements", &error))?;
+        client.prepare(sql, &[]).await.map_err(|error| failure("preparing a table's statements", &error))?;
     check_parameters(statement.params(), columns)?;
     Ok(statement)
 }

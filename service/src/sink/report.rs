@@ -1,9 +1,10 @@
 //! What the control schema says of a pipeline, for `tidegate status` and `tidegate halts` when
 //! no process can be asked.
 
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Row;
 
 use super::checkpoint::{self, Checkpoint};
+use super::client::Client;
 use super::connect::log_in;
 use super::conversions::{self, Conversion};
 use super::error::while_doing;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::Statement;
 
+use super::client::Client;
 use super::params::{Params, ParamsBuilder};
 use super::transaction::{Expect, FencedTransaction, OpError, Origin};
 

@@ -1,8 +1,9 @@
 //! The persisted state of a replicated table: one row of `tidegate.table_state`.
 
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Row;
 
 use super::checkpoint::Position;
+use super::client::Client;
 use super::error::{control_schema_invalid, while_doing};
 use super::params::{Params, ParamsBuilder};
 use crate::gtid::GtidSet;

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio_postgres::Client;
-
 use super::catalog;
 use super::checkpoint::Position;
+use super::client::Client;
 use super::params::{Params, ParamsBuilder};
 use super::prepared::{self, Prepared};
 use super::schema_change::Known;

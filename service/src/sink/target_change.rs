@@ -1,7 +1,6 @@
 //! Changes of a target column that a policy asks for, inside the transaction whose rows need them.
 
-use tokio_postgres::Client;
-
+use super::client::Client;
 use super::connect::LOCK_WAIT_MAX;
 use super::error::{failure, while_doing};
 use super::params::Params;
@@ -39,7 +38,7 @@ pub(super) async fn run(
     // Back to the session's own: DEFAULT would be that of the role.
     let session_timeout = format!("SET LOCAL lock_timeout = '{}ms'", LOCK_WAIT_MAX.as_millis());
     for sql in [LOCK_TIMEOUT, &statement, &session_timeout] {
-        let run = client.batch_execute(sql).await;
+        let run = client.alter(sql).await;
         run.map_err(|error| on_table(failure("changing a column for its policy", &error), model))?;
     }
     tracing::warn!(

@@ -10,8 +10,9 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use futures_util::FutureExt;
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::Statement;
 
+use super::client::{Client, Error};
 use super::error::failure;
 use super::params::Params;
 use super::session::Fence;
@@ -52,12 +53,12 @@ pub(super) struct OpError {
 }
 
 pub(super) enum Cause {
-    Postgres(tokio_postgres::Error),
+    Postgres(Error),
     Rows,
 }
 
 impl OpError {
-    pub(super) const fn postgres(doing: &'static str, error: tokio_postgres::Error) -> Self {
+    pub(super) const fn postgres(doing: &'static str, error: Error) -> Self {
         Self { origin: Origin::Control(doing), cause: Cause::Postgres(error) }
     }
 
@@ -161,7 +162,7 @@ impl<'a> FencedTransaction<'a> {
             Some(statement) => statement.clone(),
             None => {
                 self.drain().await?;
-                let prepared = self.client.prepare(sql).await;
+                let prepared = self.client.prepare(sql, &[]).await;
                 let statement =
                     prepared.map_err(|error| OpError { origin, cause: Cause::Postgres(error) })?;
                 self.control.insert(sql, statement.clone());
@@ -196,8 +197,10 @@ impl<'a> FencedTransaction<'a> {
     pub(super) async fn undo_part(&mut self) -> Result<(), OpError> {
         while let Some(mut refused) = self.in_flight.pop_front() {
             self.bytes_in_flight -= refused.bytes;
-            if refused.answered.is_none() {
-                drop(refused.reply.as_mut().await);
+            if refused.answered.is_none()
+                && let Err(error @ Error::NoReply(_)) = self.client.reply(refused.reply.as_mut()).await
+            {
+                return Err(OpError::postgres("rolling back to a savepoint", error));
             }
         }
         let undone = self.client.batch_execute("ROLLBACK TO SAVEPOINT part").await;
@@ -227,8 +230,8 @@ impl<'a> FencedTransaction<'a> {
         let Some(first) = self.in_flight.front_mut() else { return Ok(()) };
         // Waiting in place keeps the statement queued if this future is dropped half-way.
         let answer = match first.answered.take() {
-            Some(answer) => answer,
-            None => first.reply.as_mut().await,
+            Some(answer) => answer.map_err(Error::Driver),
+            None => self.client.reply(first.reply.as_mut()).await,
         };
         let (origin, expect) = (first.origin, first.expect);
         self.bytes_in_flight -= first.bytes;
@@ -251,14 +254,14 @@ async fn execute(
     statement: Statement,
     params: Params,
 ) -> Result<u64, tokio_postgres::Error> {
-    client.execute_raw(&statement, params.iter()).await
+    client.untimed().execute_raw(&statement, params.iter()).await
 }
 
 impl Drop for FencedTransaction<'_> {
     fn drop(&mut self) {
         if !self.ended {
             // One poll queues the statement behind those in flight; the connection task sends it.
-            drop(self.client.batch_execute("ROLLBACK").now_or_never());
+            drop(self.client.untimed().batch_execute("ROLLBACK").now_or_never());
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use tokio_postgres::{Client, IsolationLevel, Row, Transaction};
+use tokio_postgres::{IsolationLevel, Row, Transaction};
 
 use super::checkpoint::{self, Batch, Checkpoint, ChunkDone, ColumnChanges, Position, Progress, commit};
+use super::client::{Client, Replies};
 use super::conversions::{self, Conversion};
 use super::error::{control_schema_invalid, while_doing};
 use super::migrate::{self, LOCK_POLL, lock_key, try_lock};
@@ -243,29 +244,32 @@ impl OpenHalt {
 /// holds the row, so that the checkpoint read after it is what became of the last one.
 async fn claim(client: &mut Client, pipeline: &str) -> Result<(String, Checkpoint), Failure> {
     let doing = "taking over the pipeline";
-    let tx = client
-        .build_transaction()
-        .isolation_level(IsolationLevel::ReadCommitted)
-        .start()
-        .await
-        .map_err(while_doing(doing))?;
+    let replies = client.replies();
+    let begin = client.untimed_mut().build_transaction().isolation_level(IsolationLevel::ReadCommitted);
+    let tx = replies.wait(begin.start()).await.map_err(while_doing(doing))?;
     let release = env!("CARGO_PKG_VERSION");
-    let claimed = tx.query_opt(CLAIM, &[&pipeline, &release]).await.map_err(while_doing(doing))?;
-    let row = match claimed {
+    let claimed = replies.wait(tx.query_opt(CLAIM, &[&pipeline, &release])).await;
+    let row = match claimed.map_err(while_doing(doing))? {
         Some(row) => row,
-        None => create(&tx, pipeline, release).await?,
+        None => create(&replies, &tx, pipeline, release).await?,
     };
     let epoch: String = row.try_get(0).map_err(while_doing(doing))?;
-    let checkpoint = checkpoint::read_for_update(tx.client(), pipeline).await?;
+    let checkpoint = checkpoint::read_for_update(&replies, &tx, pipeline).await?;
     let checkpoint = checkpoint.ok_or_else(|| control_schema_invalid("the checkpoint"))?;
-    tx.commit().await.map_err(while_doing(doing))?;
+    replies.wait(tx.commit()).await.map_err(while_doing(doing))?;
     Ok((epoch, checkpoint))
 }
 
-async fn create(tx: &Transaction<'_>, pipeline: &str, release: &str) -> Result<Row, Failure> {
+async fn create(
+    replies: &Replies,
+    tx: &Transaction<'_>,
+    pipeline: &str,
+    release: &str,
+) -> Result<Row, Failure> {
     let doing = "creating the pipeline";
-    let row = tx.query_one(CREATE, &[&pipeline, &release]).await.map_err(while_doing(doing))?;
-    tx.execute(CREATE_CHECKPOINT, &[&pipeline]).await.map_err(while_doing(doing))?;
+    let created = replies.wait(tx.query_one(CREATE, &[&pipeline, &release])).await;
+    let row = created.map_err(while_doing(doing))?;
+    replies.wait(tx.execute(CREATE_CHECKPOINT, &[&pipeline])).await.map_err(while_doing(doing))?;
     Ok(row)
 }
 

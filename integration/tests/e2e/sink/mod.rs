@@ -4,6 +4,7 @@
 mod apply;
 mod copy;
 mod fence;
+mod frozen;
 mod keyless;
 mod merge;
 mod preflight;
@@ -54,6 +55,7 @@ fn config_at(addr: SocketAddr, database: &str) -> TargetConfig {
         password: Some(Secret::new(TARGET_PASSWORD.to_owned())),
         tls: TlsConfig { mode: TlsMode::Off, ca_file: None, cert_file: None, key_file: None },
         connect_timeout: Duration::from_secs(30),
+        reply_timeout: Duration::from_secs(300),
         synchronous_commit: true,
     }
 }

@@ -72,6 +72,7 @@ fn config(fixture: &Fixture<'_>) -> Config {
             password: Some(Secret::new(TARGET_PASSWORD.to_owned())),
             tls: no_tls(),
             connect_timeout: second * 10,
+            reply_timeout: second * 60,
             synchronous_commit: false,
         },
         tables: TablesConfig { include: vec![format!("{}.*", fixture.source)], exclude: Vec::new() },

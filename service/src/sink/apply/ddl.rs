@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use futures_util::TryStreamExt;
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use super::super::catalog;
 use super::super::checkpoint::{Batch, CommitError, Progress as Written, commit};
+use super::super::client::{Client, Error};
 use super::super::error::{failure, while_doing};
 use super::super::objects::follow::{Following, States, follow};
 use super::super::params::Params;
@@ -333,7 +333,7 @@ async fn lock(client: &Client, action: &Action) -> Result<(), Undone> {
 }
 
 /// What an error means while locks are taken.
-fn locked(error: &tokio_postgres::Error, name: &TableName) -> Undone {
+fn locked(error: &Error, name: &TableName) -> Undone {
     if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
         return Undone::Locked(name.clone());
     }
@@ -414,10 +414,7 @@ async fn run(
     done: &mut Done,
 ) -> Result<(), Failure> {
     for statement in &statements {
-        client
-            .batch_execute(statement)
-            .await
-            .map_err(|error| catalog::on_name(failure(doing, &error), table))?;
+        client.alter(statement).await.map_err(|error| catalog::on_name(failure(doing, &error), table))?;
     }
     done.add(table, statements);
     Ok(())
@@ -457,14 +454,14 @@ async fn alter(client: &Client, altered: &Altered) -> Result<Vec<String>, Undone
     }
     let statements = change::alter_table(altered, &facts)?;
     for statement in &statements {
-        client.batch_execute(statement).await.map_err(|error| not_altered(&error, name))?;
+        client.alter(statement).await.map_err(|error| not_altered(&error, name))?;
     }
     Ok(statements)
 }
 
 /// What a refusal to alter means: something depends on the column, a value is in the way of it, or
 /// the connection is at fault.
-fn not_altered(error: &tokio_postgres::Error, name: &TableName) -> Undone {
+fn not_altered(error: &Error, name: &TableName) -> Undone {
     let depends = [&SqlState::DEPENDENT_OBJECTS_STILL_EXIST, &SqlState::FEATURE_NOT_SUPPORTED];
     match error.code() {
         Some(code) if depends.contains(&code) => {
@@ -494,10 +491,10 @@ async fn literal(
         return Err(Undone::Refused(name.clone()));
     }
     let sql = format!("SELECT quote_literal($1::{}::text)", column.target);
-    let statement = client.prepare(&sql).await.map_err(while_doing(doing))?;
+    let statement = client.prepare(&sql, &[]).await.map_err(while_doing(doing))?;
     let params = Params::new(field.into(), 1);
-    let rows = client.query_raw(&statement, params.iter()).await.map_err(while_doing(doing))?;
-    let rows: Vec<_> = rows.try_collect().await.map_err(while_doing(doing))?;
+    let asked = async { client.untimed().query_raw(&statement, params.iter()).await?.try_collect().await };
+    let rows: Vec<_> = client.reply(asked).await.map_err(while_doing(doing))?;
     let literal = rows.first().map(|row| row.try_get(0)).transpose().map_err(while_doing(doing))?;
     Ok(literal.flatten())
 }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use tokio_postgres::error::SqlState;
 
 use super::super::checkpoint::{CommitError, Progress as Written, commit};
+use super::super::client::Error;
 use super::super::error::{failure, while_doing};
 use super::super::objects::follow::{States, follow};
 use super::super::statements;
@@ -99,13 +100,13 @@ impl Applier {
         let set = format!("SET LOCAL lock_timeout = {lock_timeout}");
         client.batch_execute(&set).await.map_err(while_doing("opening a transaction"))?;
         let following = follow(client, &pipeline, &before, &after, &[]).await?;
-        let refused = |name: &TableName, error: &tokio_postgres::Error| {
+        let refused = |name: &TableName, error: &Error| {
             let is_locked = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
             let failure = || catalog::on_name(failure("setting a table's defaults", error), name);
             if is_locked { Ok(false) } else { Err(failure()) }
         };
         for statement in &statements {
-            if let Err(error) = client.batch_execute(statement).await {
+            if let Err(error) = client.alter(statement).await {
                 return refused(state.name(), &error);
             }
         }

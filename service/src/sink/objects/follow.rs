@@ -7,10 +7,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row};
 
 use super::super::catalog;
+use super::super::client::{Client, Error};
 use super::super::error::while_doing;
 use super::super::table_state::TableState;
 use super::{DOING, Outcome};
@@ -189,13 +190,13 @@ impl Following {
         &self,
         client: &Client,
         pipeline: &str,
-    ) -> Result<(), (TableName, tokio_postgres::Error)> {
+    ) -> Result<(), (TableName, Error)> {
         for (record, fate) in &self.fates {
             let on_table = |error| (record.table.clone(), error);
             match fate {
                 Fate::Drop if record.is_own() => {
                     if let Some(sql) = drop_statement(record) {
-                        client.batch_execute(&sql).await.map_err(on_table)?;
+                        client.alter(&sql).await.map_err(on_table)?;
                     }
                 }
                 Fate::Drop | Fate::Forget => {}
@@ -223,7 +224,7 @@ impl Following {
             let mut new = Recorded { table: table.clone(), name: name.clone(), ..record.clone() };
             if let Some(object) = object.as_ref().filter(|_| !record.statement.is_empty()) {
                 if let Some((target_name, sql)) = renamed_index(client, object, record).await? {
-                    client.batch_execute(&sql).await.map_err(while_doing(doing))?;
+                    client.alter(&sql).await.map_err(while_doing(doing))?;
                     run.push((record.table.clone(), sql));
                     new.target_name = target_name;
                 }
