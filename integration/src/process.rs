@@ -211,7 +211,7 @@ impl Tidegate {
         self.exit_code().await.map(drop)
     }
 
-    pub fn pid(&self) -> Result<u32> {
+    fn pid(&self) -> Result<u32> {
         self.process().as_ref().and_then(Child::id).context("tidegate is not running")
     }
 
@@ -236,7 +236,7 @@ impl Tidegate {
 
     /// The most memory that the running process has had resident, in bytes (`VmHWM` of proc(5)).
     pub fn peak_resident_bytes(&self) -> Result<u64> {
-        let pid = self.process().as_ref().and_then(Child::id).context("tidegate is not running")?;
+        let pid = self.pid()?;
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("a line VmHWM")?;
         let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
