@@ -9,7 +9,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage};
 
-use super::error::{failure, redact, while_doing};
+use super::error::{login_failure, redact, while_doing};
 use crate::config::TargetConfig;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::tls;
@@ -37,7 +37,7 @@ pub(super) const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// `Failure::Retry` when the server can't be reached or refuses the login, a halt
-/// `target_preflight` when it is older than PostgreSQL 14 or the TLS files can't be used.
+/// `target_preflight` when it is older than PostgreSQL 14.
 pub async fn connect(config: &TargetConfig) -> Result<Client, Failure> {
     let client = log_in(config).await?;
     let version = server_version(&client).await?;
@@ -95,8 +95,10 @@ async fn dial(config: &TargetConfig) -> Result<Client, Failure> {
     if let Some(password) = &config.password {
         driver.password(password.reveal());
     }
+    // The configuration was good when it was read: files that don't go together any more may be
+    // about to be replaced.
     let tls = tls::connector(&config.tls)
-        .map_err(|error| Halt::new(Reason::TargetPreflight, format!("TLS to the target: {error}")))?;
+        .map_err(|error| Failure::retry(Side::Target, format!("TLS to the target: {error}")))?;
     match tls {
         Some(connector) => {
             driver.ssl_mode(SslMode::Require);
@@ -114,7 +116,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (client, connection) = connected.map_err(|error| failure("connecting to the target", &error))?;
+    let (client, connection) = connected.map_err(|error| login_failure(&error))?;
     tokio::spawn(drive(connection));
     Ok(client)
 }

@@ -10,6 +10,7 @@ use std::error::Error as _;
 use tokio_postgres::error::DbError;
 
 use crate::halt::{Failure, Halt, Reason, Side};
+use crate::tls;
 
 /// What follows from an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,11 +114,22 @@ fn redact_db(db: &DbError) -> String {
 /// What a driver's error means, with `doing` naming what was being done ("applying rows").
 #[must_use]
 pub fn failure(doing: &str, error: &tokio_postgres::Error) -> Failure {
-    let text = format!("{doing}: {}", redact(error));
+    told(error, format!("{doing}: {}", redact(error)))
+}
+
+fn told(error: &tokio_postgres::Error, text: String) -> Failure {
     match error.code().map_or(Class::Retry, |code| classify(code.code())) {
         Class::Retry => Failure::retry(Side::Target, text),
         Class::Halt(reason) => Halt::new(reason, text).into(),
     }
+}
+
+/// Why a session could not be opened. Before there is one, a server speaks of hosts, roles and
+/// databases only, so that its own words may be told.
+pub(super) fn login_failure(error: &tokio_postgres::Error) -> Failure {
+    let words = error.as_db_error().map(|db| format!(": {}", db.message())).unwrap_or_default();
+    let text = format!("connecting to the target: {}{words}", redact(error));
+    told(error, tls::advice::explained(text))
 }
 
 /// An adapter for `map_err`.
