@@ -15,6 +15,7 @@ mod snapshot;
 mod source;
 mod tampered;
 mod target_checks;
+mod tls;
 mod types;
 mod types_data;
 mod xa;

@@ -7,7 +7,7 @@
 
 use std::error::Error as _;
 
-use tokio_postgres::error::DbError;
+use tokio_postgres::error::{DbError, SqlState};
 
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::tls;
@@ -56,7 +56,7 @@ const CONDITIONS: &[(&str, &str, Class)] = &[
     ("53100", "disk_full", Class::Retry),
     ("53200", "out_of_memory", Class::Retry),
     ("53300", "too_many_connections", Class::Retry),
-    ("54000", "program_limit_exceeded", Class::Halt(Reason::ValueOutOfRange)),
+    ("54000", "program_limit_exceeded", Class::Halt(Reason::RowTooLarge)),
     ("55000", "object_not_in_prerequisite_state", Class::Halt(Reason::TargetDrift)),
     ("55P03", "lock_not_available", Class::Retry),
     ("57014", "query_canceled", Class::Retry),
@@ -108,7 +108,22 @@ fn redact_db(db: &DbError) -> String {
             text.push_str(&format!(", {kind} {name:?}"));
         }
     }
+    if *db.code() == SqlState::PROGRAM_LIMIT_EXCEEDED {
+        text.push_str(": ");
+        text.push_str(too_large(db.constraint().is_some()));
+    }
     text
+}
+
+/// The limits behind `program_limit_exceeded` on writing. The server names the index of an entry, and
+/// nothing of a row (server source `src/backend/access/heap/hio.c`, `nbtree/nbtutils.c`).
+const fn too_large(is_of_index: bool) -> &'static str {
+    if is_of_index {
+        "an entry of that index would be larger than the third of a page of 8 kB that PostgreSQL allows"
+    } else {
+        "the row is larger than a page of 8 kB even with its long values moved out. Numbers, dates and times \
+         can't be moved out, and what can leaves a pointer of 18 bytes"
+    }
 }
 
 /// What a driver's error means, with `doing` naming what was being done ("applying rows").
@@ -152,7 +167,6 @@ pub(super) fn control_schema_invalid(what: impl std::fmt::Display) -> Halt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio_postgres::error::SqlState;
 
     #[test]
     fn conditions_are_sorted_and_known_to_the_driver() {
@@ -178,6 +192,7 @@ mod tests {
             ("22003", Reason::ValueOutOfRange),
             ("22001", Reason::ValueOutOfRange),
             ("22P05", Reason::ValueInvalid),
+            ("54000", Reason::RowTooLarge),
             ("42P01", Reason::TargetDrift),
             ("42703", Reason::TargetDrift),
             ("42501", Reason::TargetPreflight),
