@@ -1,6 +1,6 @@
 //! `tidegate check`: every problem of both servers at once.
 
-use crate::config::Config;
+use crate::config::{Config, FoldConfig};
 use crate::halt::{Failure, Side};
 use crate::preflight::{Finding, Severity, Size};
 use crate::schema::filter::Filter;
@@ -8,6 +8,7 @@ use crate::schema::render;
 use crate::schema::width::{ROW_BYTES_MAX, row_width};
 use crate::schema::{TableModel, TableName};
 use crate::source::data::{self, Found, Scanned};
+use crate::spill::SpillDirectory;
 use crate::{sink, source, tls};
 
 /// What `check` has to say.
@@ -23,6 +24,7 @@ pub struct Report {
 /// finding, and the other side is looked at all the same.
 pub async fn check(config: &Config, filter: &Filter) -> Report {
     let mut report = Report { findings: tls::advice::findings(config), size: None };
+    report.findings.extend(check_spill_directory(config));
     let tables = match check_source(config, filter, &mut report).await {
         Ok(tables) => tables,
         Err(failure) => {
@@ -46,7 +48,13 @@ async fn check_source(
 ) -> Result<Vec<TableModel>, Failure> {
     let mut conn = source::connect::connect(&config.source).await?;
     let (settings, types) = (&config.source, &config.types);
-    let findings = source::preflight::check(&mut conn, settings, filter, types, config.fold.xa).await?;
+    let mut findings = source::preflight::check(&mut conn, settings, filter, types, config.fold.xa).await?;
+    // A target that can't be asked is told of by itself.
+    if findings.iter().any(source::preflight::is_idle_pattern)
+        && sink::report::has_position(&config.target, &config.name).await.unwrap_or_default()
+    {
+        source::preflight::allow_idle_patterns(&mut findings);
+    }
     let has_errors = findings.iter().any(Finding::is_error);
     report.findings.extend(findings);
     report.size = Some(source::preflight::size(&mut conn, filter).await?);
@@ -93,6 +101,17 @@ fn too_wide(table: &TableModel) -> Option<Finding> {
         "Split the table, let it have fewer columns of numbers, dates and times, or exclude it.",
     );
     Some(if always { Finding { severity: Severity::Error, ..finding } } else { finding })
+}
+
+fn check_spill_directory(config: &Config) -> Option<Finding> {
+    let FoldConfig { spill_directory, max_spill_bytes, .. } = &config.fold;
+    let error = SpillDirectory::new(spill_directory.clone(), *max_spill_bytes).probe().err()?;
+    Some(Finding::error(
+        "fold.spill_directory",
+        format!("no file can be made there: {error}"),
+        "a transaction larger than memory goes on in a file",
+        "Name another directory, or let the user that runs Tidegate write to this one.",
+    ))
 }
 
 /// What the rows of every replicated table hold that PostgreSQL can't. Reads all of them.
