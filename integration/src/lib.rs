@@ -17,6 +17,7 @@
 
 pub mod binlog_proxy;
 mod canonical;
+pub mod certificates;
 pub mod charsets;
 pub mod compare;
 pub mod fixture;

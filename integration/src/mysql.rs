@@ -70,6 +70,13 @@ impl MySql {
         Ok(server)
     }
 
+    /// As [`start_new`](Self::start_new), in a time zone given as POSIX writes them.
+    pub async fn start_in_zone(zone: &str) -> Result<Self> {
+        let server = Self::launch(&[], &[("TZ", zone)]).await?;
+        server.exec("mysql", SET_UP).await?;
+        Ok(server)
+    }
+
     /// A connection as root. Empty `db` for none.
     pub async fn session(&self, db: &str) -> Result<MySqlSession> {
         self.session_as("root", ROOT_PASSWORD, db).await

@@ -16,7 +16,7 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use testcontainers::bollard::models::PortBinding;
 use testcontainers::bollard::query_parameters::{
     InspectContainerOptions, KillContainerOptionsBuilder, RestartContainerOptionsBuilder,
@@ -25,6 +25,7 @@ use testcontainers::bollard::query_parameters::{
 use testcontainers::core::client::docker_client_instance;
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::OnceCell;
 
 use crate::fixture::Fixture;
@@ -193,6 +194,24 @@ impl<K: Kind> Server<K> {
         let mut log = self.container.stdout_to_vec().await?;
         log.extend(self.container.stderr_to_vec().await?);
         Ok(String::from_utf8_lossy(&log).into_owned())
+    }
+
+    /// Writes a file that none but `owner` may read, in the server's container.
+    pub async fn put_file(&self, path: &str, content: &str, owner: &str) -> Result<()> {
+        let script = "umask 077; cat > \"$1\" && chown \"$2\" \"$1\"";
+        let mut docker = tokio::process::Command::new("docker")
+            .args(["exec", "-i", self.container_id(), "sh", "-c", script, "sh", path, owner])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot start docker")?;
+        let mut input = docker.stdin.take().context("docker has no input")?;
+        input.write_all(content.as_bytes()).await?;
+        drop(input);
+        let output = docker.wait_with_output().await?;
+        ensure!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
     }
 
     /// Waits until the server answers a query; a server that has ended is an error at once.

@@ -1,4 +1,5 @@
-//! What `tidegate check` reports: one finding per problem, each with its reason and remedy.
+//! What `tidegate check` reports: one finding per problem, each with its reason and remedy, and how
+//! much there is to copy.
 
 use std::fmt;
 
@@ -56,6 +57,23 @@ impl Finding {
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
+    }
+}
+
+/// How much the included tables hold on the source, by its statistics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Size {
+    pub tables: u64,
+    pub data_bytes: u64,
+    pub index_bytes: u64,
+}
+
+impl Size {
+    /// One table more.
+    pub fn add(&mut self, data_bytes: u64, index_bytes: u64) {
+        self.tables += 1;
+        self.data_bytes = self.data_bytes.saturating_add(data_bytes);
+        self.index_bytes = self.index_bytes.saturating_add(index_bytes);
     }
 }
 

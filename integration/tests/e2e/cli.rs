@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 use tidegate::config::{self, Environment};
 use tidegate_integration::process::run_in;
+use tidegate_integration::servers::free_port;
 use tidegate_integration::{Servers, Tidegate, run};
 
 const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(20)); INSERT INTO t VALUES (1, 'one')";
@@ -59,6 +60,57 @@ fn check_reports_every_problem_as_text_and_json() {
         ensure!(json.code == Some(4), "{:?}", json.code);
         let found: Value = serde_json::from_str(&json.stdout)?;
         ensure!(found.to_string().contains("source.table"), "{found}");
+        Ok(())
+    });
+}
+
+/// A side that can't be reached or does not let us in is a finding, and the other is looked at.
+#[test]
+fn check_looks_at_both_sides_whatever_is_wrong_with_one() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("sides").await?;
+        fixture
+            .source(
+                "CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE e (id INT PRIMARY KEY, p ENUM('a\\0'))",
+            )
+            .await?;
+        fixture.source("INSERT INTO t VALUES (1)").await?;
+        let keep_out =
+            format!("CREATE SCHEMA {}; ALTER DATABASE {} OWNER TO postgres", fixture.source, fixture.target);
+        fixture.target(&keep_out).await?;
+        let nowhere = format!("127.0.0.1:{}", free_port()?).parse()?;
+        let base = fixture.config();
+        for (config, failed, found) in [
+            (base.clone().source_at(nowhere), "source.connection", "target.database_privilege"),
+            (
+                base.clone().source_password("canary-wrong-password"),
+                "source.connection",
+                "target.database_privilege",
+            ),
+            (base.clone().target_at(nowhere), "target.connection", "source.table.column"),
+            (
+                base.clone().target_password("canary-wrong-password"),
+                "target.connection",
+                "source.table.column",
+            ),
+            // A problem of the source does not keep the target's tables from being looked at.
+            (base, "source.table.column", "target.schema_privilege"),
+        ] {
+            let check = Tidegate::prepare(config)?.cli(&["check", "--json"]).await?;
+            ensure!(check.code == Some(4), "{failed}: {check:?}");
+            let report: Value = serde_json::from_str(&check.stdout)?;
+            let findings = report["findings"].as_array().context("findings")?;
+            for name in [failed, found] {
+                ensure!(findings.iter().any(|finding| finding["name"] == name), "{name}: {report}");
+            }
+            let size = &report["size"];
+            ensure!(size.is_null() == (failed == "source.connection"), "{report}");
+            ensure!(
+                size.is_null() || (size["tables"] == 2 && size["data_bytes"].as_u64() > Some(0)),
+                "{report}"
+            );
+            ensure!(!check.stdout.contains("canary"), "{report}");
+        }
         Ok(())
     });
 }

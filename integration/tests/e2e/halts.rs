@@ -357,3 +357,42 @@ fn a_table_whose_creation_is_not_finished_yet_is_waited_for() {
         fixture.assert_same().await
     });
 }
+
+/// 504 values of TIME beside the key and a NULL are the most that a page takes.
+#[test]
+fn a_row_that_is_wider_than_a_page() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("page").await?;
+        let columns: Vec<String> = (0..509).map(|n| format!("c{n} TIME")).collect();
+        fixture.source(&format!("CREATE TABLE wide (id INT PRIMARY KEY, {})", columns.join(", "))).await?;
+        let row = |id: u32, last: &str| {
+            let (times, rest) = ("'01:00:00', ".repeat(504), vec![last; 5].join(", "));
+            format!("INSERT INTO wide VALUES ({id}, {times}{rest})")
+        };
+        fixture.source(&row(1, "NULL")).await?;
+        let tidegate = Tidegate::prepare(fixture.config())?;
+        let check = tidegate.cli(&["check"]).await?;
+        ensure!(check.code == Some(0) && check.stdout.contains("WARNING target.row_width"), "{check:?}");
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source(&row(2, "NULL")).await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        fixture.source(&row(3, "'01:00:00'")).await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "row_too_large", "{halt}");
+        ensure!(halt["table"] == format!("{}.wide", fixture.source), "{halt}");
+        let detail = halt["detail"].as_str().unwrap_or_default();
+        ensure!(detail.contains("larger than a page of 8 kB"), "{halt}");
+        tidegate.stop().await?;
+
+        let fixture = Servers::shared().await?.fixture("page_copied").await?;
+        fixture.source(&format!("CREATE TABLE wide (id INT PRIMARY KEY, {})", columns.join(", "))).await?;
+        fixture.source(&row(1, "'01:00:00'")).await?;
+        let halt = Tidegate::start(fixture.config()).await?;
+        let halt = halt.wait_halt().await?;
+        ensure!(halt["reason"] == "row_too_large", "{halt}");
+        ensure!(halt["table"] == format!("{}.wide", fixture.source), "{halt}");
+        Ok(())
+    });
+}

@@ -18,6 +18,7 @@ mod source;
 mod spill;
 mod tampered;
 mod target_checks;
+mod tls;
 mod types;
 mod types_data;
 mod xa;

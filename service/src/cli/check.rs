@@ -8,8 +8,8 @@ use super::Exit;
 use super::output::{Output, say};
 use crate::config::Config;
 use crate::halt::Failure;
-use crate::pipeline;
-use crate::preflight::Finding;
+use crate::pipeline::{self, Report};
+use crate::preflight::{Finding, Size};
 use crate::schema::TableName;
 use crate::schema::filter::Filter;
 use crate::source::data::{Found, Outcome, Scanned};
@@ -23,13 +23,15 @@ pub(super) async fn check(config: &Config, data: bool, output: Output) -> Exit {
         }
     };
     match look(config, &filter, data).await {
-        Ok((findings, found)) => {
+        Ok((Report { findings, size }, found)) => {
             let halts = found.iter().flatten().any(|found| found.outcome == Outcome::Halts);
             let problems = halts || findings.iter().any(Finding::is_error);
             let exit = if problems { Exit::ProblemsFound } else { Exit::Done };
-            let text =
-                || format!("{}{}", found.as_deref().map_or_else(String::new, render_data), render(&findings));
-            output.result(&json!({ "findings": findings, "data": found }), text, exit)
+            let text = || {
+                let data = found.as_deref().map_or_else(String::new, render_data);
+                format!("{data}{}{}", size.as_ref().map_or_else(String::new, render_size), render(&findings))
+            };
+            output.result(&json!({ "findings": findings, "data": found, "size": size }), text, exit)
         }
         Err(failure) => {
             say(&failure.to_string());
@@ -39,25 +41,21 @@ pub(super) async fn check(config: &Config, data: bool, output: Output) -> Exit {
 }
 
 /// The data is not looked at while the settings keep the source from being read.
-async fn look(
-    config: &Config,
-    filter: &Filter,
-    data: bool,
-) -> Result<(Vec<Finding>, Option<Vec<Found>>), Failure> {
-    let findings = pipeline::check(config, filter).await?;
+async fn look(config: &Config, filter: &Filter, data: bool) -> Result<(Report, Option<Vec<Found>>), Failure> {
+    let report = pipeline::check(config, filter).await;
     if !data {
-        return Ok((findings, None));
+        return Ok((report, None));
     }
-    if findings.iter().any(|finding| finding.is_error() && finding.name.starts_with("source.")) {
+    if report.findings.iter().any(|finding| finding.is_error() && finding.name.starts_with("source.")) {
         say("the data is not looked at before the source's settings are mended");
-        return Ok((findings, None));
+        return Ok((report, None));
     }
     let progress = |scanned: Scanned<'_>| {
         let TableName { database, table } = scanned.table;
         say(&format!("{database}.{table}: {} rows read", scanned.rows));
     };
     let found = pipeline::check_data(config, filter, progress).await?;
-    Ok((findings, Some(found)))
+    Ok((report, Some(found)))
 }
 
 fn render_data(found: &[Found]) -> String {
@@ -81,6 +79,23 @@ fn render_data(found: &[Found]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// PostgreSQL tells nobody how much room its disks have.
+fn render_size(size: &Size) -> String {
+    let Size { tables, data_bytes, index_bytes } = *size;
+    format!(
+        "SIZE    {}: {} of rows and {} of other indexes on the source.\n  \
+         PostgreSQL does not tell how much room it has: see that it is more than both together, and more than the \
+         rows once again for its WAL.\n\n",
+        counted(tables, "table"),
+        megabytes(data_bytes),
+        megabytes(index_bytes)
+    )
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes.div_ceil(1 << 20))
 }
 
 /// Errors first: they are what has to be mended.
@@ -129,6 +144,12 @@ mod tests {
             [policies.\"app.t.note\"]\n           nul_text = \"replace\"\n\n";
         assert_eq!(render_data(&[found]), expected);
         assert!(render_data(&[]).contains("every value"));
+    }
+
+    #[test]
+    fn sizes_are_rounded_up() {
+        let text = render_size(&Size { tables: 1, data_bytes: (5 << 20) + 1, index_bytes: 0 });
+        assert!(text.starts_with("SIZE    1 table: 6 MB of rows and 0 MB of other indexes"), "{text}");
     }
 
     #[test]

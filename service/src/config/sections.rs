@@ -1,6 +1,5 @@
 //! From typed settings to the validated [`Config`]: what one value can't tell by itself.
 
-use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::slice;
@@ -20,6 +19,7 @@ use crate::fold::XaPolicy;
 use crate::fold::xa::PoolBounds;
 use crate::schema::filter::Filter;
 use crate::schema::overrides::Overrides;
+use crate::tls;
 
 /// Longest pipeline name: as PostgreSQL's identifiers.
 const NAME_BYTES_MAX: usize = 63;
@@ -86,7 +86,7 @@ fn source(settings: &mut Settings<'_>) -> Option<SourceConfig> {
             .add("source.url", "must not name a database: tables.include says what is replicated");
     }
     let password = secret(settings, "source.password_file", "source.password_env");
-    let tls = tls(settings, "source");
+    let tls = tls_config(settings, "source");
     let net_write_timeout = whole_seconds(settings, "source.net_write_timeout");
     let Address { user, host, port, .. } = address?;
     Some(SourceConfig {
@@ -111,7 +111,7 @@ fn target(settings: &mut Settings<'_>) -> Option<TargetConfig> {
         );
     }
     let password = secret(settings, "target.password_file", "target.password_env");
-    let tls = tls(settings, "target");
+    let tls = tls_config(settings, "target");
     let Address { user, host, port, path } = address?;
     Some(TargetConfig {
         host,
@@ -164,7 +164,7 @@ fn secret_from_variable(settings: &Settings<'_>, variable: &str) -> Result<Secre
     }
 }
 
-fn tls(settings: &mut Settings<'_>, section: &str) -> Option<TlsConfig> {
+fn tls_config(settings: &mut Settings<'_>, section: &str) -> Option<TlsConfig> {
     let path = |name: &str| format!("{section}.{name}");
     let mode = match settings.text(&path("tls"))? {
         "verify-full" => TlsMode::VerifyFull,
@@ -172,9 +172,9 @@ fn tls(settings: &mut Settings<'_>, section: &str) -> Option<TlsConfig> {
         "encrypt-only" => TlsMode::EncryptOnly,
         _ => TlsMode::Off,
     };
-    let ca_file = readable_file(settings, &path("tls_ca_file"));
-    let cert_file = readable_file(settings, &path("tls_cert_file"));
-    let key_file = readable_file(settings, &path("tls_key_file"));
+    let file = |name: &str| settings.text(&path(name)).map(PathBuf::from);
+    let (ca_file, cert_file) = (file("tls_ca_file"), file("tls_cert_file"));
+    let config = TlsConfig { mode, ca_file, cert_file, key_file: file("tls_key_file") };
     let set = |name: &str| settings.text(&path(name)).is_some();
     let verifies = matches!(mode, TlsMode::VerifyFull | TlsMode::VerifyCa);
     let (ca, cert, key) = (set("tls_ca_file"), set("tls_cert_file"), set("tls_key_file"));
@@ -192,19 +192,12 @@ fn tls(settings: &mut Settings<'_>, section: &str) -> Option<TlsConfig> {
             if cert { ("tls_cert_file", "tls_key_file") } else { ("tls_key_file", "tls_cert_file") };
         let message = format!("needs {} beside it", path(other));
         settings.problems.add(path(given), message);
-    }
-    Some(TlsConfig { mode, ca_file, cert_file, key_file })
-}
-
-fn readable_file(settings: &mut Settings<'_>, path: &str) -> Option<PathBuf> {
-    let file = PathBuf::from(settings.text(path)?);
-    match File::open(&file) {
-        Ok(_) => Some(file),
-        Err(error) => {
-            settings.problems.add(path, format!("{} can't be read: {error}", file.display()));
-            None
+    } else {
+        for problem in tls::problems(&config) {
+            settings.problems.add(path(problem.file().key()), problem.to_string());
         }
     }
+    Some(config)
 }
 
 /// MySQL takes this timeout in seconds only.

@@ -1,6 +1,8 @@
 use super::*;
 use keys::{KEYS, Kind};
 
+use crate::tls::tests::pem_bundle;
+
 const MINIMAL: &str = r#"
 [pipeline]
 name = "app"
@@ -256,6 +258,8 @@ fn an_open_admin_address_needs_a_good_token() {
 fn tls_files_have_to_have_an_effect() {
     let file = tempfile::NamedTempFile::new().expect("temporary file");
     let path = file.path();
+    std::fs::write(path, pem_bundle()).expect("write");
+    let garbage = tempfile::NamedTempFile::new().expect("temporary file");
     let cases = [
         (
             format!("tls = \"off\"\ntls_cert_file = {path:?}\ntls_key_file = {path:?}"),
@@ -269,6 +273,11 @@ fn tls_files_have_to_have_an_effect() {
             "tls = \"verify-ca\"\ntls_ca_file = \"/no/such/ca\"".to_owned(),
             "tls_ca_file",
             "/no/such/ca can't be read",
+        ),
+        (
+            format!("tls = \"verify-ca\"\ntls_ca_file = {:?}", garbage.path()),
+            "tls_ca_file",
+            "does not hold PEM",
         ),
     ];
     for (lines, key, remedy) in cases {
@@ -304,6 +313,9 @@ fn every_key_makes_a_difference() {
     let file = tempfile::NamedTempFile::new().expect("temporary file");
     std::fs::write(file.path(), "0123456789abcdef").expect("write");
     let path = file.path().to_str().expect("UTF-8").to_owned();
+    let pem = tempfile::NamedTempFile::new().expect("temporary file");
+    std::fs::write(pem.path(), pem_bundle()).expect("write");
+    let pem_path = pem.path().to_str().expect("UTF-8").to_owned();
     let text = MINIMAL.replace("tls = \"off\"", "tls = \"verify-ca\"").replace("encrypt-only", "verify-ca")
         + "\n[fold]\nxa = \"track\"\n";
     let base = format!("{:?}", parse(&text, &none()).expect("valid"));
@@ -319,6 +331,7 @@ fn every_key_makes_a_difference() {
             "ddl.policy" => "resync".to_owned(),
             "ddl.ignore" => "drop_table app.t".to_owned(),
             path if path.ends_with("_env") => "OTHER".to_owned(),
+            path if path.contains(".tls_") => pem_path.clone(),
             _ => another(key.kind, &path),
         };
         let mut environment = Environment::from([("OTHER", "0123456789abcdef")]);
@@ -331,7 +344,7 @@ fn every_key_makes_a_difference() {
         if pair.contains(&key.name()) {
             let other = pair.iter().find(|name| **name != key.name()).expect("the other");
             let other = keys::find(&format!("{}.{other}", key.section())).expect("declared");
-            environment.0.insert(other.variable().into(), path.clone().into());
+            environment.0.insert(other.variable().into(), pem_path.clone().into());
         }
         let changed =
             parse(&text, &environment).unwrap_or_else(|problems| panic!("{}: {problems}", key.path));

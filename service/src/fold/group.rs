@@ -321,7 +321,9 @@ impl Group {
             let detail = format!("{} failed halfway with error {}", ddl.kind.name(), event.error_code);
             return Err(on(Halt::new(Reason::DdlUnsupported, detail), &table));
         }
-        Ok(Ended::SchemaChange(Box::new((ddl, facts(event, seconds)))))
+        let system_time_zone = known.system_time_zone.clone();
+        let facts = StatementFacts { system_time_zone, ..facts(event, seconds) };
+        Ok(Ended::SchemaChange(Box::new((ddl, facts))))
     }
 
     /// A statement inside BEGIN or XA START.

@@ -105,6 +105,8 @@ pub struct Fold {
 struct Known {
     maps: MapCache,
     temporary: TemporaryTables,
+    /// What a `time_zone` of `SYSTEM` is on the source.
+    system_time_zone: Option<String>,
 }
 
 #[derive(Debug)]
@@ -135,7 +137,7 @@ impl Fold {
     #[must_use]
     pub fn new(start: GtidSet, overlap: Option<Overlap>, policy: FoldPolicy) -> Self {
         let maps = MapCache::new(Arc::clone(&policy.filter));
-        let known = Known { maps, temporary: TemporaryTables::default() };
+        let known = Known { maps, temporary: TemporaryTables::default(), system_time_zone: None };
         let pool = Pool::new(policy.xa.bounds(), BTreeSet::new());
         Self { policy, position: start, overlap, known, pool, state: State::Idle }
     }
@@ -145,6 +147,14 @@ impl Fold {
     #[must_use]
     pub fn with_startup_xids(mut self, xids: BTreeSet<XidDigest>) -> Self {
         self.pool = Pool::new(self.policy.xa.bounds(), xids);
+        self
+    }
+
+    /// Tells what a `time_zone` of `SYSTEM` is on the source, as an offset such as `+02:00`; `None`
+    /// where it has no single one.
+    #[must_use]
+    pub fn with_system_time_zone(mut self, offset: Option<String>) -> Self {
+        self.known.system_time_zone = offset;
         self
     }
 

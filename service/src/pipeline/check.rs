@@ -1,40 +1,106 @@
 //! `tidegate check`: every problem of both servers at once.
 
 use crate::config::{Config, FoldConfig};
-use crate::halt::Failure;
-use crate::preflight::Finding;
+use crate::halt::{Failure, Side};
+use crate::preflight::{Finding, Severity, Size};
 use crate::schema::filter::Filter;
+use crate::schema::render;
+use crate::schema::width::{ROW_BYTES_MAX, row_width};
+use crate::schema::{TableModel, TableName};
 use crate::source::data::{self, Found, Scanned};
 use crate::spill::SpillDirectory;
-use crate::{sink, source};
+use crate::{sink, source, tls};
 
-/// What keeps this configuration from an exact replication, source first.
-///
-/// # Errors
-/// Only what keeps the checks from being made at all, such as a server that can't be reached.
-pub async fn check(config: &Config, filter: &Filter) -> Result<Vec<Finding>, Failure> {
+/// What `check` has to say.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Source first.
+    pub findings: Vec<Finding>,
+    /// `None` where the source could not be asked.
+    pub size: Option<Size>,
+}
+
+/// What keeps this configuration from an exact replication. A side that can't be looked at is a
+/// finding, and the other side is looked at all the same.
+pub async fn check(config: &Config, filter: &Filter) -> Report {
+    let mut report = Report { findings: tls::advice::findings(config), size: None };
+    report.findings.extend(check_spill_directory(config));
+    let tables = match check_source(config, filter, &mut report).await {
+        Ok(tables) => tables,
+        Err(failure) => {
+            report.findings.push(cut_short(Side::Source, &failure));
+            Vec::new()
+        }
+    };
+    report.findings.extend(tables.iter().filter_map(too_wide));
+    match sink::preflight::check(&config.target, &config.name, &tables).await {
+        Ok(findings) => report.findings.extend(findings),
+        Err(failure) => report.findings.push(cut_short(Side::Target, &failure)),
+    }
+    report
+}
+
+/// The models of the tables that can be replicated, for the look at the target.
+async fn check_source(
+    config: &Config,
+    filter: &Filter,
+    report: &mut Report,
+) -> Result<Vec<TableModel>, Failure> {
     let mut conn = source::connect::connect(&config.source).await?;
     let (settings, types) = (&config.source, &config.types);
     let mut findings = source::preflight::check(&mut conn, settings, filter, types, config.fold.xa).await?;
+    // A target that can't be asked is told of by itself.
     if findings.iter().any(source::preflight::is_idle_pattern)
-        && sink::report::has_position(&config.target, &config.name).await?
+        && sink::report::has_position(&config.target, &config.name).await.unwrap_or_default()
     {
         source::preflight::allow_idle_patterns(&mut findings);
     }
-    // A table that can't be replicated is among the findings, and has no model.
     let has_errors = findings.iter().any(Finding::is_error);
-    let tables = if has_errors {
-        Vec::new()
-    } else {
-        source::reader::tables(&mut conn, filter, &config.types).await?
-    };
+    report.findings.extend(findings);
+    report.size = Some(source::preflight::size(&mut conn, filter).await?);
+    // A table that can't be replicated is among the findings, and has no model.
+    let (mut tables, _) = source::reader::describe(&mut conn, filter, types).await?;
+    tables.retain(|table| render::refusal(table).is_none());
     if !has_errors {
         let problems = config.policies.problems(&tables);
-        findings.extend(problems.into_iter().map(policy_finding));
+        report.findings.extend(problems.into_iter().map(policy_finding));
     }
-    findings.extend(check_spill_directory(config));
-    findings.extend(sink::preflight::check(&config.target, &config.name, &tables).await?);
-    Ok(findings)
+    Ok(tables)
+}
+
+/// A side that could not be looked at, or not to the end.
+fn cut_short(side: Side, failure: &Failure) -> Finding {
+    let name = match side {
+        Side::Source => "source.connection",
+        Side::Target => "target.connection",
+    };
+    let fix = match failure {
+        Failure::Halt(halt) => halt.reason.remedy(),
+        Failure::Retry { .. } => {
+            "See that the server runs and can be reached, and that address, account, password and TLS settings \
+             are right; then check again."
+        }
+    };
+    let reason = "what could not be asked is not checked, nor what depends on it";
+    Finding::error(name, failure.to_string(), reason, fix)
+}
+
+fn too_wide(table: &TableModel) -> Option<Finding> {
+    let width = row_width(table);
+    if width.greatest <= ROW_BYTES_MAX {
+        return None;
+    }
+    let always = width.least > ROW_BYTES_MAX;
+    let (bytes, verb) = if always { (width.least, "take") } else { (width.greatest, "can take") };
+    let TableName { database, table } = &table.name;
+    let finding = Finding::warning(
+        "target.row_width",
+        format!("rows of {database}.{table} {verb} {bytes} bytes on the target"),
+        "a row has to fit into a page, 8160 bytes, once its long values are moved out; one that does not halts the \
+         pipeline",
+        "Split the table, let it have fewer columns of numbers, dates and times, or exclude it.",
+    );
+    Some(if always { Finding { severity: Severity::Error, ..finding } } else { finding })
 }
 
 fn check_spill_directory(config: &Config) -> Option<Finding> {

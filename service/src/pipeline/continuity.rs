@@ -78,6 +78,21 @@ async fn refuse_ahead(conn: &mut Conn, processed: &GtidSet) -> Result<(), Failur
     Err(Halt::new(Reason::SourceIdentityMismatch, detail).into())
 }
 
+/// The failure that ended a stream, or what is behind it where the source broke the stream off with
+/// an error that can mean anything: a source that was reset reports files that it can't read.
+pub(super) async fn explained(conn: &mut Conn, processed: &GtidSet, failure: Failure) -> Failure {
+    let Failure::Halt(halt) = &failure else { return failure };
+    if halt.reason != Reason::UnrecognizedDumpError {
+        return failure;
+    }
+    match refuse_ahead(conn, processed).await {
+        Err(Failure::Halt(missing)) => {
+            Halt::new(missing.reason, format!("{}; {}", missing.detail, halt.detail)).into()
+        }
+        Ok(()) | Err(Failure::Retry { .. }) => failure,
+    }
+}
+
 /// Waits until the source has finished every transaction of `set`, and returns those that it still
 /// lacks after `AHEAD_PATIENCE`.
 pub(super) async fn wait_executed(conn: &mut Conn, set: &GtidSet) -> Result<GtidSet, Failure> {

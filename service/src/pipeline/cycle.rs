@@ -78,7 +78,9 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
         spill: Arc::clone(&context.spill) as Arc<dyn Spill>,
     };
     let startup = startup_xids(&mut conn, &mut writer).await?;
-    let fold = Fold::new(resume.processed, resume.overlap, policy).with_startup_xids(startup);
+    let fold = Fold::new(resume.processed, resume.overlap, policy)
+        .with_startup_xids(startup)
+        .with_system_time_zone(reader::system_time_zone(&mut conn).await?);
     let (ddl, types, policies) = (config.ddl.clone(), config.types.clone(), Arc::clone(&config.policies));
     let mut applier = Applier::new(writer, states, context.filter.clone(), ddl, types, policies)?;
     applier.present(models, &caught_up_at);

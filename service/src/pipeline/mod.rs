@@ -28,7 +28,7 @@ use crate::status::{State, StatusHandle};
 use budget::Budget;
 use stream::End;
 
-pub use check::{check, check_data};
+pub use check::{Report, check, check_data};
 pub use plan::plan;
 
 /// How long recording a halt in the target may take: the halt stands without it.

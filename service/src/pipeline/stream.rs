@@ -76,24 +76,38 @@ pub(super) async fn run(
     tracing::info!(position = %position.processed, "streaming");
     let (sender, receiver) = queue::channel(context.config.apply.channel_bytes);
     let watcher = watch::run(context.config.source.clone(), context.status.clone());
-    let _watcher = Owned(tokio::spawn(watcher));
-    let mut source = Owned(tokio::spawn(read(dump, fold, sender, context.status.clone())));
+    let watcher = Owned(tokio::spawn(watcher));
+    let mut source = Owned(tokio::spawn(read(dump, fold, sender, context.status.clone(), watcher)));
     let mut apply = Apply { context, applier, conn, receiver, caught_up_at, progress };
     if let Some(end) = apply.run().await? {
         return Ok(end);
     }
     match (&mut source.0).await {
         Ok(Ok(())) | Err(_) => Err(task_failed("source")),
-        Ok(Err(failure)) => Err(failure),
+        Ok(Err(failure)) => {
+            let Apply { mut conn, applier, .. } = apply;
+            Err(continuity::explained(&mut conn, &applier.position().processed, failure).await)
+        }
     }
 }
 
-/// The source task. Ends with the failure that ended it, or `Ok` when the apply loop is gone.
-async fn read(mut dump: Dump, mut fold: Fold, sender: Sender, status: StatusHandle) -> Result<(), Failure> {
+/// The source task. Ends with the failure that ended it, with what the watcher has noticed, or `Ok`
+/// when the apply loop is gone.
+async fn read(
+    mut dump: Dump,
+    mut fold: Fold,
+    sender: Sender,
+    status: StatusHandle,
+    mut watcher: Owned<Halt>,
+) -> Result<(), Failure> {
     let received = Received::new();
     let mut file = String::new();
     loop {
-        let event = dump.next().await?;
+        let event = tokio::select! {
+            biased;
+            noticed = &mut watcher.0 => return Err(noticed.map_or_else(|_| task_failed("watch"), Failure::from)),
+            event = dump.next() => event?,
+        };
         received.event(event.body.len());
         if event.header.event_type == event_type::ROTATE
             && let Ok(Event::Rotate(rotate)) = Event::parse(&event)

@@ -18,6 +18,7 @@ pub mod policy;
 pub mod renaming;
 pub mod render;
 pub mod types;
+pub mod width;
 
 use serde::{Deserialize, Serialize};
 

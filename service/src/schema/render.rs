@@ -140,6 +140,13 @@ pub fn alter_column(model: &TableModel, change: TargetChange, default: Option<&s
     Ok(format!("ALTER TABLE ONLY {table} {}", actions.join(", ")))
 }
 
+/// Why the table can't be made on the target: a name that is reserved or too long, a key that is too
+/// wide or whose values would not stay apart.
+#[must_use]
+pub fn refusal(model: &TableModel) -> Option<Halt> {
+    create_statements(model, &mut Names::default()).err()
+}
+
 /// The statements that create the table without rows: a sequence for each column that numbers itself
 /// and can't be an identity column, the table, and its comments.
 ///

@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Connection, NoTls, SimpleQueryMessage};
 
 use super::client::{Client, Error};
-use super::error::{redact, while_doing};
+use super::error::{login_failure, redact, while_doing};
 use crate::config::TargetConfig;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::tls;
@@ -38,7 +38,7 @@ pub(super) const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// `Failure::Retry` when the server can't be reached or refuses the login, a halt
-/// `target_preflight` when it is older than PostgreSQL 14 or the TLS files can't be used.
+/// `target_preflight` when it is older than PostgreSQL 14.
 pub async fn connect(config: &TargetConfig) -> Result<Client, Failure> {
     let client = log_in(config).await?;
     let version = server_version(&client).await?;
@@ -96,8 +96,10 @@ async fn dial(config: &TargetConfig) -> Result<Client, Failure> {
     if let Some(password) = &config.password {
         driver.password(password.reveal());
     }
+    // The configuration was good when it was read: files that don't go together any more may be
+    // about to be replaced.
     let tls = tls::connector(&config.tls)
-        .map_err(|error| Halt::new(Reason::TargetPreflight, format!("TLS to the target: {error}")))?;
+        .map_err(|error| Failure::retry(Side::Target, format!("TLS to the target: {error}")))?;
     match tls {
         Some(connector) => {
             driver.ssl_mode(SslMode::Require);
@@ -118,7 +120,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (driver, connection) = connected.map_err(while_doing("connecting to the target"))?;
+    let (driver, connection) = connected.map_err(|error| login_failure(&error))?;
     let connection = tokio::spawn(drive(connection)).abort_handle();
     Ok(Client::new(driver, config.reply_timeout, connection))
 }

@@ -11,6 +11,7 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use super::client::Error;
 use crate::halt::{Failure, Halt, Reason, Side};
+use crate::tls;
 
 /// What follows from an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +57,7 @@ const CONDITIONS: &[(&str, &str, Class)] = &[
     ("53100", "disk_full", Class::Retry),
     ("53200", "out_of_memory", Class::Retry),
     ("53300", "too_many_connections", Class::Retry),
-    ("54000", "program_limit_exceeded", Class::Halt(Reason::ValueOutOfRange)),
+    ("54000", "program_limit_exceeded", Class::Halt(Reason::RowTooLarge)),
     ("55000", "object_not_in_prerequisite_state", Class::Halt(Reason::TargetDrift)),
     ("55P03", "lock_not_available", Class::Retry),
     ("57014", "query_canceled", Class::Retry),
@@ -116,7 +117,22 @@ fn redact_db(db: &DbError) -> String {
             text.push_str(&format!(", {kind} {name:?}"));
         }
     }
+    if *db.code() == SqlState::PROGRAM_LIMIT_EXCEEDED {
+        text.push_str(": ");
+        text.push_str(too_large(db.constraint().is_some()));
+    }
     text
+}
+
+/// The limits behind `program_limit_exceeded` on writing. The server names the index of an entry, and
+/// nothing of a row (server source `src/backend/access/heap/hio.c`, `nbtree/nbtutils.c`).
+const fn too_large(is_of_index: bool) -> &'static str {
+    if is_of_index {
+        "an entry of that index would be larger than the third of a page of 8 kB that PostgreSQL allows"
+    } else {
+        "the row is larger than a page of 8 kB even with its long values moved out. Numbers, dates and times \
+         can't be moved out, and what can leaves a pointer of 18 bytes"
+    }
 }
 
 /// What an error means, with `doing` naming what was being done ("applying rows").
@@ -134,6 +150,14 @@ fn classified(text: String, code: Option<&SqlState>) -> Failure {
         Class::Retry => Failure::retry(Side::Target, text),
         Class::Halt(reason) => Halt::new(reason, text).into(),
     }
+}
+
+/// Why a session could not be opened. Before there is one, a server speaks of hosts, roles and
+/// databases only, so that its own words may be told.
+pub(super) fn login_failure(error: &tokio_postgres::Error) -> Failure {
+    let words = error.as_db_error().map(|db| format!(": {}", db.message())).unwrap_or_default();
+    let text = format!("connecting to the target: {}{words}", redact_driver(error));
+    classified(tls::advice::explained(text), error.code())
 }
 
 /// Whether the error is about what is written, not about the server or the connection.
@@ -196,6 +220,7 @@ mod tests {
             ("22003", Reason::ValueOutOfRange),
             ("22001", Reason::ValueOutOfRange),
             ("22P05", Reason::ValueInvalid),
+            ("54000", Reason::RowTooLarge),
             ("42P01", Reason::TargetDrift),
             ("42703", Reason::TargetDrift),
             ("42501", Reason::TargetPreflight),

@@ -171,7 +171,23 @@ async fn check_server(client: &Client, findings: &mut Vec<Finding>) -> Result<()
         ));
     }
     findings.extend(read_only(client).await?);
+    findings.extend(temporary_files(client).await?);
     Ok(())
+}
+
+/// The bound on the temporary files of one session.
+async fn temporary_files(client: &Client) -> Result<Option<Finding>, Failure> {
+    let limit: String = scalar(client, "SELECT current_setting('temp_file_limit')", &[]).await?;
+    if limit == "-1" {
+        return Ok(None);
+    }
+    Ok(Some(Finding::warning(
+        "target.temp_file_limit",
+        format!("temp_file_limit is {limit}"),
+        "an index of a large table is sorted in temporary files, and is not built where they may not become large \
+         enough",
+        format!("{} SET temp_file_limit = -1", alter_role(client).await?),
+    )))
 }
 
 async fn read_only(client: &Client) -> Result<Option<Finding>, Failure> {

@@ -94,7 +94,7 @@ fn options(config: &SourceConfig) -> Result<OptsBuilder, Failure> {
     if config.tls.mode == TlsMode::Off && password.is_some_and(|p| p.len() > CLEAR_CHANNEL_PASSWORD_MAX) {
         return Err(retry(format!("without TLS a password has at most {CLEAR_CHANNEL_PASSWORD_MAX} bytes")));
     }
-    let ssl = ssl_options(&config.tls).map_err(|error| retry(error.to_string()))?;
+    let ssl = ssl_options(&config.tls).map_err(|error| retry(format!("TLS to the source: {error}")))?;
     Ok(OptsBuilder::default()
         .ip_or_hostname(config.host.as_str())
         .tcp_port(config.port)
@@ -126,7 +126,8 @@ fn ssl_options(config: &TlsConfig) -> Result<Option<SslOpts>, TlsError> {
 /// A login that was refused may be granted later (a password being rotated, a server starting):
 /// it is retried within the budgets.
 fn login_failure(error: &Error) -> Failure {
-    Failure::retry(Side::Source, format!("connect to the source: {}", redact(error)))
+    let text = format!("connect to the source: {}", redact(error));
+    Failure::retry(Side::Source, tls::advice::explained(text))
 }
 
 /// What a failed statement means: missing privileges and statements that the server does not

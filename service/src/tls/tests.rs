@@ -29,6 +29,12 @@ fn certificate(key: &PKey<Private>) -> X509 {
     builder.build()
 }
 
+/// A certificate and its key in one file, which serves as each of the three.
+pub(crate) fn pem_bundle() -> Vec<u8> {
+    let key = key();
+    [certificate(&key).to_pem().unwrap(), key.private_key_to_pem_pkcs8().unwrap()].concat()
+}
+
 struct Files {
     directory: TempDir,
 }
@@ -91,20 +97,47 @@ fn unusable_files_are_named() {
     let wrong_key = files.write("wrong.pem", &other.private_key_to_pem_pkcs8().unwrap());
     let locked = one.private_key_to_pem_pkcs8_passphrase(Cipher::aes_256_cbc(), b"secret").unwrap();
     let locked = files.write("locked.pem", &locked);
-    let with = |ca: Option<&PathBuf>, cert: Option<&PathBuf>, key: Option<&PathBuf>| {
-        let config = TlsConfig {
-            mode: TlsMode::VerifyCa,
-            ca_file: ca.cloned(),
-            cert_file: cert.cloned(),
-            key_file: key.cloned(),
-        };
-        connector(&config).err().unwrap().to_string()
+    let of = |ca: Option<&PathBuf>, cert: Option<&PathBuf>, key: Option<&PathBuf>| TlsConfig {
+        mode: TlsMode::VerifyCa,
+        ca_file: ca.cloned(),
+        cert_file: cert.cloned(),
+        key_file: key.cloned(),
     };
     let missing = files.directory.path().join("missing.pem");
-    assert!(with(Some(&missing), None, None).contains("missing.pem can't be read"));
-    assert!(with(Some(&garbage), None, None).contains("garbage.pem is not valid PEM"));
-    assert!(with(None, Some(&certificate), None).contains("both"));
-    assert!(with(None, Some(&certificate), Some(&wrong_key)).contains("does not belong"));
-    assert!(with(None, Some(&certificate), Some(&garbage)).contains("garbage.pem is not valid PEM"));
-    assert!(with(None, Some(&certificate), Some(&locked)).contains("locked.pem is not valid PEM"));
+    let cut = files.write("cut.pem", &one.private_key_to_pem_pkcs8().unwrap()[..400]);
+    let cases = [
+        (of(Some(&missing), None, None), TlsFile::Ca, "missing.pem can't be read: entity not found. Correct"),
+        (of(Some(&garbage), None, None), TlsFile::Ca, "garbage.pem does not hold PEM that begins with"),
+        (of(Some(&wrong_key), None, None), TlsFile::Ca, "BEGIN CERTIFICATE"),
+        (of(None, Some(&certificate), None), TlsFile::Certificate, "both"),
+        (of(None, Some(&wrong_key), Some(&wrong_key)), TlsFile::Certificate, "wrong.pem does not hold"),
+        (of(None, Some(&certificate), Some(&missing)), TlsFile::Key, "missing.pem can't be read"),
+        (of(None, Some(&certificate), Some(&garbage)), TlsFile::Key, "garbage.pem does not hold"),
+        (of(None, Some(&certificate), Some(&cut)), TlsFile::Key, "cut.pem does not hold"),
+        (
+            of(None, Some(&certificate), Some(&locked)),
+            TlsFile::Key,
+            "locked.pem is encrypted with a passphrase",
+        ),
+        (of(None, Some(&certificate), Some(&wrong_key)), TlsFile::Key, "cert.pem: put the pair"),
+    ];
+    for (config, file, text) in cases {
+        let error = connector(&config).err().unwrap();
+        assert!(error.to_string().contains(text) && error.file() == file, "{error}");
+        assert!(problems(&config).iter().any(|problem| problem.to_string() == error.to_string()));
+    }
+    assert_eq!(problems(&of(Some(&missing), Some(&garbage), Some(&missing))).len(), 3);
+}
+
+#[test]
+fn a_file_that_may_not_be_read_says_so() {
+    let error = TlsError::Read {
+        file: TlsFile::Key,
+        path: PathBuf::from("/k"),
+        kind: io::ErrorKind::PermissionDenied,
+    };
+    assert_eq!(
+        error.to_string(),
+        "/k can't be read: permission denied. Let the user that Tidegate runs as read it: chown or chmod"
+    );
 }

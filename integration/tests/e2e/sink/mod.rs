@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const PIPELINE: &str = "test";
 
-fn config_at(addr: SocketAddr, database: &str) -> TargetConfig {
+pub(crate) fn config_at(addr: SocketAddr, database: &str) -> TargetConfig {
     TargetConfig {
         host: addr.ip().to_string(),
         port: addr.port(),

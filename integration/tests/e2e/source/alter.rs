@@ -8,7 +8,7 @@ use tidegate::binlog::cell::Cell;
 use tidegate::fold::statement::DdlKind;
 use tidegate::fold::unit::{SchemaChange, Unit};
 use tidegate::fold::{Fold, FoldPolicy, Step, XaPolicy};
-use tidegate::schema::alter::{Altered, Fill, StatementFacts, TargetChange, alter};
+use tidegate::schema::alter::{Altered, Fill, TargetChange, alter};
 use tidegate::schema::ddl::Content;
 use tidegate::schema::filter::Filter;
 use tidegate::schema::overrides::Overrides;
@@ -17,7 +17,7 @@ use tidegate::source::connect::connect;
 use tidegate::source::dump::Dump;
 use tidegate::source::reader::{self, chunk};
 use tidegate::spill::SpillDirectory;
-use tidegate_integration::{Fixture, Servers, run};
+use tidegate_integration::{Fixture, MySql, Servers, run};
 
 use super::{config, executed, next, replica_uuid};
 
@@ -128,8 +128,7 @@ async fn logged(fixture: &Fixture<'_>, dump: &mut Dump, fold: &mut Fold) -> Resu
 
 fn outcome(before: &TableModel, change: &SchemaChange) -> Result<Option<Altered>> {
     let Content::Alter(operations) = &change.statement.content else { bail!("not an ALTER TABLE") };
-    let facts = StatementFacts { system_time_zone: Some("UTC".to_owned()), ..(*change.facts).clone() };
-    Ok(alter(before, operations, &facts).ok())
+    Ok(alter(before, operations, &change.facts).ok())
 }
 
 /// The row's values in the columns that the statement added are those that it was said to give.
@@ -173,7 +172,8 @@ fn the_model_after_a_statement_is_the_server_s() {
         let filter = Arc::new(Filter::new(&[format!("{}.*", fixture.source)], &[])?);
         let spill = Arc::new(SpillDirectory::new(std::env::temp_dir(), 1 << 20));
         let policy = FoldPolicy { filter, xa: XaPolicy::Refuse, max_buffer_bytes: 1 << 20, spill };
-        let mut fold = Fold::new(start, None, policy);
+        let zone = reader::system_time_zone(&mut conn).await?;
+        let mut fold = Fold::new(start, None, policy).with_system_time_zone(zone);
         let types = Overrides::default();
         let mut session = fixture.source_session().await?;
         let zones = ["SYSTEM", "+02:00", "-05:30"];
@@ -207,6 +207,21 @@ fn the_model_after_a_statement_is_the_server_s() {
             }
         }
         ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_system_zone_counts_where_its_offset_never_changes() {
+    run(async {
+        let zones = [("<+0545>-5:45", Some("+05:45")), ("CET-1CEST,M3.5.0,M10.5.0/3", None)];
+        for (zone, expected) in zones {
+            let mysql = MySql::start_in_zone(zone).await?;
+            let found = reader::system_time_zone(&mut connect(&config(&mysql)).await?).await?;
+            ensure!(found.as_deref() == expected, "{zone}: {found:?}");
+        }
+        let mut conn = connect(&config(&Servers::shared().await?.mysql)).await?;
+        ensure!(reader::system_time_zone(&mut conn).await?.as_deref() == Some("+00:00"));
         Ok(())
     });
 }

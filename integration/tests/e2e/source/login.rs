@@ -24,16 +24,16 @@ fn login(config: &SourceConfig, user: &str, password: &str, mode: TlsMode) -> So
     config
 }
 
-/// The failure of either kind of connection, which have to agree.
-async fn refused(config: &SourceConfig) -> Result<Failure> {
+/// The failures of both kinds of connection, which have to agree.
+pub(crate) async fn refused(config: &SourceConfig) -> Result<[Failure; 2]> {
     let dump =
         Dump::open(config, &replica_uuid(), &GtidSet::new()).await.err().context("the dump was let in")?;
     let sql = connect(config).await.err().context("the SQL connection was let in")?;
     ensure!(reason(&dump) == reason(&sql), "{dump} / {sql}");
-    Ok(dump)
+    Ok([dump, sql])
 }
 
-async fn accepted(mysql: &MySql, config: &SourceConfig) -> Result<()> {
+pub(crate) async fn accepted(mysql: &MySql, config: &SourceConfig) -> Result<()> {
     let set = super::executed(mysql).await?;
     let mut dump = Dump::open(config, &replica_uuid(), &set).await.context("dump")?;
     next(&mut dump).await.context("first event")?;
@@ -73,7 +73,7 @@ fn passwords_of_every_kind_with_and_without_tls() {
             for (user, password) in
                 [("login_sha2", "wrong"), ("login_sha2", ""), ("login_locked", "x"), ("login_sha256", "x")]
             {
-                let failure = refused(&login(&config, user, password, mode)).await?;
+                let [failure, _] = refused(&login(&config, user, password, mode)).await?;
                 ensure!(reason(&failure).is_none(), "{user}: a refused login is retried, not: {failure}");
                 ensure!(!failure.to_string().contains("wrong"));
             }
@@ -105,7 +105,7 @@ fn a_server_that_is_not_there_is_retried() {
     run(async {
         let mut config = config(&Servers::shared().await?.mysql);
         config.port = tidegate_integration::servers::free_port()?;
-        ensure!(reason(&refused(&config).await?).is_none());
+        ensure!(reason(&refused(&config).await?[0]).is_none());
         Ok(())
     });
 }
@@ -150,7 +150,7 @@ fn certificates_are_verified_as_far_as_the_mode_says() {
             // MySQL's own certificate is made out to no host.
             with(TlsMode::VerifyFull, Some(&ca)),
         ] {
-            ensure!(reason(&refused(&config).await?).is_none());
+            ensure!(reason(&refused(&config).await?[0]).is_none());
         }
         let mut x509 = with(TlsMode::VerifyCa, Some(&ca));
         x509.user = "login_x509".to_owned();
@@ -167,7 +167,9 @@ fn a_server_without_tls_is_refused_unless_tls_is_off() {
     run(async {
         let mysql = MySql::start_new(&["--tls-version="]).await?;
         let mut config = config(&mysql);
-        ensure!(reason(&refused(&config).await?).is_none());
+        for failure in refused(&config).await? {
+            ensure!(reason(&failure).is_none() && failure.to_string().contains("turn TLS on"), "{failure}");
+        }
         config.tls.mode = TlsMode::Off;
         accepted(&mysql, &config).await
     });

@@ -3,7 +3,7 @@
 mod alter;
 mod defaults;
 mod dump;
-mod login;
+pub(crate) mod login;
 mod preflight;
 mod reader;
 mod refusals;
@@ -22,7 +22,7 @@ use tidegate_integration::mysql::{REPLICATION_PASSWORD, REPLICATION_USER};
 /// How long a test waits for an event that has to come.
 const EVENT_PATIENCE: Duration = Duration::from_secs(60);
 
-fn config(mysql: &MySql) -> SourceConfig {
+pub(crate) fn config(mysql: &MySql) -> SourceConfig {
     SourceConfig {
         host: mysql.addr().ip().to_string(),
         port: mysql.port(),
@@ -37,7 +37,7 @@ fn config(mysql: &MySql) -> SourceConfig {
 }
 
 /// A replica UUID that no other dump of this process has.
-fn replica_uuid() -> String {
+pub(crate) fn replica_uuid() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NUMBER: AtomicU32 = AtomicU32::new(1);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

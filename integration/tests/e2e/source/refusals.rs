@@ -100,8 +100,8 @@ fn a_source_that_is_reset_under_the_dump() {
         mysql.exec("t", "INSERT INTO a VALUES (2, REPEAT('x', 100000)); FLUSH BINARY LOGS").await?;
         mysql.exec("t", "INSERT INTO a VALUES (3, REPEAT('x', 100000)); FLUSH BINARY LOGS").await?;
         let failure = super::failure_of(&mut dump).await?;
-        ensure!(reason(&failure) == Some(Reason::UnrecognizedDumpError), "{failure}");
-        ensure!(failure.to_string().contains("1236"), "{failure}");
+        ensure!(reason(&failure) == Some(Reason::SourceIdentityMismatch), "{failure}");
+        ensure!(failure.to_string().contains("1236: could not find next log"), "{failure}");
         Ok(())
     });
 }

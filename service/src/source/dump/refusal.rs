@@ -84,6 +84,9 @@ const TEXTS: &[(&str, Reason)] = &[
     ("purged required binary logs", Reason::DataGap),
     ("with the same server_uuid/server_id", Reason::ServerIdConflict),
     ("has more gtids than the", Reason::SourceIdentityMismatch),
+    // The file that was being read is not in the source's list any more: RESET BINARY LOGS AND GTIDS
+    // took it. PURGE leaves a file alone that a dump reads.
+    ("could not find next log", Reason::SourceIdentityMismatch),
     ("can not handle replication events with the checksum", Reason::DumpChecksumRefused),
     ("cannot replicate anonymous transaction", Reason::AnonymousGtid),
     ("cannot start in auto_position mode", Reason::SourcePreflight),
@@ -168,7 +171,11 @@ mod tests {
             ),
             ("Binary log is not open", Reason::SourcePreflight),
             ("Misconfigured source - source server_id is 0", Reason::SourcePreflight),
-            ("could not find next log", Reason::UnrecognizedDumpError),
+            (
+                "could not find next log; the first event '' at 4, the last event read from \
+                 './binlog.000003' at 1025, the last byte read from './binlog.000003' at 1025.",
+                Reason::SourceIdentityMismatch,
+            ),
             ("I/O error reading log event", Reason::UnrecognizedDumpError),
             (
                 "log event entry exceeded max_allowed_packet; Increase max_allowed_packet on source",
@@ -183,8 +190,8 @@ mod tests {
 
     #[test]
     fn the_servers_text_reaches_the_operator() {
-        let Failure::Halt(halt) = classify(1236, "could not find next log") else { panic!("a halt") };
-        assert_eq!(halt.detail, "the source says: ERROR 1236: could not find next log");
+        let Failure::Halt(halt) = classify(1236, "Binary log is not open") else { panic!("a halt") };
+        assert_eq!(halt.detail, "the source says: ERROR 1236: Binary log is not open");
     }
 
     #[test]

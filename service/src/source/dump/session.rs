@@ -17,7 +17,7 @@ const COM_QUERY: u8 = 0x03;
 
 impl From<AuthError> for Failure {
     fn from(error: AuthError) -> Self {
-        Self::retry(Side::Source, format!("login to the source: {error}"))
+        Self::retry(Side::Source, tls::advice::explained(format!("login to the source: {error}")))
     }
 }
 
@@ -99,7 +99,8 @@ impl Session {
 
 /// Connects, reads the greeting and goes into TLS where it is configured.
 async fn dial(config: &SourceConfig) -> Result<(Wire, Greeting), Failure> {
-    let tls = tls::connector(&config.tls).map_err(|error| Failure::retry(Side::Source, error.to_string()))?;
+    let tls = tls::connector(&config.tls)
+        .map_err(|error| Failure::retry(Side::Source, format!("TLS to the source: {error}")))?;
     let stream = TcpStream::connect((config.host.as_str(), config.port)).await.map_err(WireError::Io)?;
     stream.set_nodelay(true).map_err(WireError::Io)?;
     let mut wire = Wire::new(stream);

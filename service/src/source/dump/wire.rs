@@ -10,6 +10,7 @@ use tokio_native_tls::TlsConnector;
 
 use super::packet::{FrameError, Frames, frame};
 use crate::halt::{Failure, Side};
+use crate::tls;
 
 /// A TCP or TLS stream.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
@@ -32,7 +33,7 @@ pub(super) enum WireError {
 
 impl From<WireError> for Failure {
     fn from(error: WireError) -> Self {
-        Self::retry(Side::Source, error.to_string())
+        Self::retry(Side::Source, tls::advice::explained(error.to_string()))
     }
 }
 

@@ -5,13 +5,16 @@
 //! again what arrives.
 
 mod grants;
+mod replica;
 mod settings;
+mod size;
 mod tables;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 
 use self::grants::Grants;
+use self::replica::Channel;
 use self::settings::Settings;
 use self::tables::Cascade;
 use super::connect::{failure, identity, server_code};
@@ -20,7 +23,7 @@ use super::xa;
 use crate::config::SourceConfig;
 use crate::fold::XaPolicy;
 use crate::halt::Failure;
-use crate::preflight::{Finding, Severity};
+use crate::preflight::{Finding, Severity, Size};
 use crate::schema::filter::Filter;
 use crate::schema::overrides::Overrides;
 
@@ -29,6 +32,14 @@ const ER_SPECIFIC_ACCESS_DENIED: u16 = 1227;
 
 /// Names in a list before it is cut off: enough to see the pattern, few enough to read.
 const NAMES_SHOWN: usize = 20;
+
+/// How much of the source the filter includes, by its statistics.
+///
+/// # Errors
+/// Only what keeps the source from being asked.
+pub async fn size(conn: &mut Conn, filter: &Filter) -> Result<Size, Failure> {
+    size::read(conn, filter).await
+}
 
 /// Every problem of the source, settings first.
 ///
@@ -45,7 +56,9 @@ pub async fn check(
     let grants = read_grants(conn, &settings).await?;
     let tables = facts(conn, None, |name| filter.matches(&name.database, &name.table)).await?;
     let cascades = read_cascades(conn, filter).await?;
+    let size = size::read(conn, filter).await?;
     let mut findings = settings::check(&settings, config.server_id);
+    findings.extend(size::check_retention(&settings, &size));
     findings.extend(check_logged_databases(conn, &tables).await?);
     findings.extend(check_replica(conn, &settings).await?);
     findings.extend(grants::check(&grants, &tables));
@@ -136,13 +149,15 @@ async fn check_logged_databases(conn: &mut Conn, tables: &[TableFacts]) -> Resul
     Ok(settings::check_logged_databases(&text(row, 2)?, &text(row, 3)?, tables))
 }
 
-async fn check_replica(conn: &mut Conn, settings: &Settings) -> Result<Option<Finding>, Failure> {
+async fn check_replica(conn: &mut Conn, settings: &Settings) -> Result<Vec<Finding>, Failure> {
     let statement =
         if conn.server_version() >= (8, 0, 22) { "SHOW REPLICA STATUS" } else { "SHOW SLAVE STATUS" };
     match conn.query::<Row, _>(statement).await {
-        Ok(channels) if channels.is_empty() => Ok(None),
-        Ok(_) => Ok(settings::check_replica(settings)),
-        Err(error) if server_code(&error) == Some(ER_SPECIFIC_ACCESS_DENIED) => Ok(None),
+        Ok(mut rows) => {
+            let channels: Vec<Channel> = rows.iter_mut().map(Channel::of_row).collect::<Result<_, _>>()?;
+            Ok(replica::check(settings, &channels))
+        }
+        Err(error) if server_code(&error) == Some(ER_SPECIFIC_ACCESS_DENIED) => Ok(Vec::new()),
         Err(error) => Err(failure("show its replica status", &error)),
     }
 }

@@ -23,7 +23,11 @@ pub(super) const VARIABLES: &[&str] = &[
     "log_slave_updates",
     "lower_case_table_names",
     "partial_revokes",
+    "replica_parallel_workers",
+    "replica_preserve_commit_order",
     "server_id",
+    "slave_parallel_workers",
+    "slave_preserve_commit_order",
     "sync_binlog",
 ];
 
@@ -62,8 +66,14 @@ impl Settings {
         self.get(variable).is_some_and(|is| is.eq_ignore_ascii_case(value))
     }
 
-    fn number(&self, variable: &str) -> Option<u64> {
+    pub(super) fn number(&self, variable: &str) -> Option<u64> {
         self.get(variable)?.parse().ok()
+    }
+
+    /// After how many seconds binlogs are purged; `None` for never.
+    pub(super) fn expiry_seconds(&self) -> Option<u64> {
+        let seconds = self.number("binlog_expire_logs_seconds")?;
+        (seconds != 0 && !self.is("binlog_expire_logs_auto_purge", "OFF")).then_some(seconds)
     }
 
     /// Whether the rows that foreign key actions change are in the binlog.
@@ -232,9 +242,8 @@ fn check_server_id(settings: &Settings, ours: u32) -> Option<Finding> {
 }
 
 fn check_expiry(settings: &Settings) -> Option<Finding> {
-    let seconds = settings.number("binlog_expire_logs_seconds")?;
-    let expires = seconds != 0 && !settings.is("binlog_expire_logs_auto_purge", "OFF");
-    (expires && seconds < EXPIRE_SECONDS_MIN).then(|| {
+    let seconds = settings.expiry_seconds()?;
+    (seconds < EXPIRE_SECONDS_MIN).then(|| {
         Finding::warning(
             "source.binlog_expire_logs_seconds",
             format!("binlogs are purged after {seconds} s"),
@@ -277,19 +286,6 @@ pub(super) fn check_logged_databases(logged: &str, ignored: &str, tables: &[Tabl
          session that makes them",
         "Restart the source without --binlog-do-db and --binlog-ignore-db.",
     )]
-}
-
-/// For a source that is itself a replica.
-pub(super) fn check_replica(settings: &Settings) -> Option<Finding> {
-    let off = ["log_replica_updates", "log_slave_updates"].iter().any(|name| settings.is(name, "OFF"));
-    off.then(|| {
-        Finding::error(
-            "source.log_replica_updates",
-            "the source is a replica with log_replica_updates=OFF",
-            "what it receives from its own source is not in its binlog",
-            "SET PERSIST_ONLY log_replica_updates = ON; then restart the source.",
-        )
-    })
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use super::list;
 use super::settings::Settings;
-use crate::halt::Halt;
+use crate::halt::{Halt, Reason};
 use crate::preflight::Finding;
-use crate::schema::TableName;
 use crate::schema::filter::Filter;
 use crate::schema::overrides::Overrides;
+use crate::schema::{TableName, render};
 use crate::source::reader::{TableFacts, models, quote};
 
 /// Engines that keep rows and log them, but roll nothing back and have no read view.
@@ -23,6 +23,7 @@ pub(super) struct Cascade {
 pub(super) fn check(filter: &Filter, overrides: &Overrides, tables: &[TableFacts]) -> Vec<Finding> {
     let mut findings = check_patterns(filter, tables);
     findings.extend(check_columns(overrides, tables));
+    findings.extend(check_targets(overrides, tables));
     findings.extend(check_engines(tables));
     findings.extend(check_keys(tables));
     findings
@@ -68,6 +69,23 @@ fn check_columns(overrides: &Overrides, tables: &[TableFacts]) -> Vec<Finding> {
                 "its values can't be converted",
                 halt.reason.remedy(),
             )
+        })
+        .collect()
+}
+
+/// Tables that PostgreSQL can't have as they are: reserved and long names, wide keys.
+fn check_targets(overrides: &Overrides, tables: &[TableFacts]) -> Vec<Finding> {
+    let models = tables.iter().filter_map(|table| table.model(overrides).ok());
+    let refused = models.filter_map(|model| Some((shown(&model.name), render::refusal(&model)?)));
+    refused
+        .map(|(table, halt)| {
+            let name = if halt.reason == Reason::UnsupportedKey {
+                "source.table.key_width"
+            } else {
+                "source.table.name"
+            };
+            let problem = format!("{table}: {}", halt.detail);
+            Finding::error(name, problem, "the target can't have such a table", halt.reason.remedy())
         })
         .collect()
 }

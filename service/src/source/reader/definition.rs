@@ -401,7 +401,7 @@ impl TableFacts {
         self.columns.iter().map(|column| (&self.name, column.name.as_str()))
     }
 
-    fn model(&self, overrides: &Overrides) -> Result<TableModel, Halt> {
+    pub(crate) fn model(&self, overrides: &Overrides) -> Result<TableModel, Halt> {
         let columns: Vec<Column> = self
             .columns
             .iter()

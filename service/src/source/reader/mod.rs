@@ -42,6 +42,33 @@ pub async fn now_micros(conn: &mut Conn) -> Result<u64, Failure> {
     micros.ok_or_else(|| Halt::new(Reason::Internal, "the source gave no time").into())
 }
 
+/// Offset of the server's own time zone at one instant a week, over the weeks that a binlog can be
+/// from and a process can live: nine years back and eight ahead. No zone leaves its offset for less
+/// than a week. CONVERT_TZ gives back what it can't convert.
+const SYSTEM_OFFSETS: &str = "\
+    WITH RECURSIVE week (n) AS (SELECT -480 UNION ALL SELECT n + 1 FROM week WHERE n < 420) \
+    SELECT /*+ SET_VAR(cte_max_recursion_depth = 1000) */ MIN(seconds), MAX(seconds) FROM (\
+        SELECT TIMESTAMPDIFF(SECOND, utc, CONVERT_TZ(utc, '+00:00', 'SYSTEM')) AS seconds \
+        FROM (SELECT UTC_TIMESTAMP() + INTERVAL n WEEK AS utc FROM week) instants) offsets";
+
+/// What a `time_zone` of `SYSTEM` is on the source, as an offset from UTC such as `+02:00`; `None` for
+/// a zone whose offset changes over the year or the years. The server's own word for it, such as
+/// `CET` in `system_time_zone`, is what it was at its start and the same for many zones.
+pub async fn system_time_zone(conn: &mut Conn) -> Result<Option<String>, Failure> {
+    let doing = "tell its time zone";
+    let row: Option<mysql_async::Row> =
+        conn.query_first(SYSTEM_OFFSETS).await.map_err(|error| failure(doing, &error))?;
+    let Some(mut row) = row else { return Ok(None) };
+    let (least, greatest) = (field::<i64>(&mut row, 0)?, field::<i64>(&mut row, 1)?);
+    Ok(least.filter(|_| least == greatest).and_then(offset))
+}
+
+/// An offset as MySQL writes it, which knows no seconds in one.
+fn offset(seconds: i64) -> Option<String> {
+    let (sign, minutes) = (if seconds < 0 { '-' } else { '+' }, seconds.abs() / 60);
+    (seconds % 60 == 0).then(|| format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60))
+}
+
 /// Whether the table has rows and each holds 0, 1 or NULL in this column.
 pub async fn only_zero_one(conn: &mut Conn, table: &TableName, column: &str) -> Result<bool, Failure> {
     let (table, column) = (quote_table(table), quote(column));
@@ -89,4 +116,17 @@ pub(super) fn quote(name: &str) -> String {
 
 pub(super) fn quote_table(table: &TableName) -> String {
     format!("{}.{}", quote(&table.database), quote(&table.table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_written_as_mysql_does() {
+        for (seconds, text) in [(0, "+00:00"), (7200, "+02:00"), (-12_600, "-03:30"), (20_700, "+05:45")] {
+            assert_eq!(offset(seconds).as_deref(), Some(text));
+        }
+        assert_eq!(offset(-1172), None);
+    }
 }
