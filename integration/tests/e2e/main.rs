@@ -10,6 +10,7 @@ mod history;
 mod policies;
 mod runbook;
 mod schema_objects;
+mod shapes;
 mod sink;
 mod snapshot;
 mod source;

@@ -1,5 +1,6 @@
 mod builder;
 mod properties;
+mod simulation;
 mod xa;
 
 use bytes::Bytes;
