@@ -16,6 +16,7 @@ mod snapshot;
 mod source;
 mod tampered;
 mod target_checks;
+mod torture;
 mod types;
 mod types_data;
 mod xa;

@@ -166,3 +166,36 @@ fn of_every_engine_are_followed_through_restarts() {
         settled(&tidegate, &fixture).await
     });
 }
+
+/// Where InnoDB carries out foreign keys by itself the children's rows are in no event.
+#[test]
+fn a_cascade_that_is_not_logged_is_refused_where_it_is_made() {
+    run(async {
+        let servers = Servers::own(&["--innodb-native-foreign-keys=ON"], &[]).await?;
+        let fixture = servers.fixture("native").await?;
+        fixture
+            .source(
+                "CREATE TABLE p (id INT PRIMARY KEY); CREATE TABLE c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (id));
+                 INSERT INTO p VALUES (1), (2); INSERT INTO c VALUES (10, 1)",
+            )
+            .await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("UPDATE p SET id = 3 WHERE id = 2; DELETE FROM p WHERE id = 3").await?;
+        settled(&tidegate, &fixture).await?;
+        let before = fixture.stored_gtid_set().await?;
+        fixture
+            .source(
+                "CREATE TABLE d (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE);
+                 INSERT INTO d VALUES (1, 1); DELETE FROM c; DELETE FROM p",
+            )
+            .await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "cascade_not_logged", "halted otherwise: {halt}");
+        ensure!(halt["table"] == format!("{}.d", fixture.source), "no table: {halt}");
+        ensure!(fixture.stored_gtid_set().await? == before, "the position moved past the halt");
+        let rows = fixture.target_scalar("SELECT count(*) FROM p").await?;
+        ensure!(rows.as_deref() == Some("1"), "{rows:?} rows");
+        Ok(())
+    });
+}

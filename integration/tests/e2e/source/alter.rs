@@ -7,7 +7,7 @@ use mysql_async::Conn;
 use tidegate::binlog::cell::Cell;
 use tidegate::fold::statement::DdlKind;
 use tidegate::fold::unit::{SchemaChange, Unit};
-use tidegate::fold::{Fold, FoldPolicy, Step, XaPolicy};
+use tidegate::fold::{Cascades, Fold, FoldPolicy, Step, XaPolicy};
 use tidegate::schema::alter::{Altered, Fill, StatementFacts, TargetChange, alter};
 use tidegate::schema::ddl::Content;
 use tidegate::schema::filter::Filter;
@@ -170,7 +170,8 @@ fn the_model_after_a_statement_is_the_server_s() {
         let start = executed(&fixture.servers.mysql).await?;
         let mut dump = Dump::open(&config, &replica_uuid(), &start).await?;
         let filter = Arc::new(Filter::new(&[format!("{}.*", fixture.source)], &[])?);
-        let policy = FoldPolicy { filter, xa: XaPolicy::Refuse, max_buffer_bytes: 1 << 20 };
+        let policy =
+            FoldPolicy { filter, xa: XaPolicy::Refuse, cascades: Cascades::NONE, max_buffer_bytes: 1 << 20 };
         let mut fold = Fold::new(start, None, policy);
         let types = Overrides::default();
         let mut session = fixture.source_session().await?;

@@ -18,7 +18,7 @@ use super::connect::{failure, identity, server_code};
 use super::reader::{TableFacts, facts, field};
 use super::xa;
 use crate::config::SourceConfig;
-use crate::fold::XaPolicy;
+use crate::fold::{Cascades, XaPolicy};
 use crate::halt::Failure;
 use crate::preflight::Finding;
 use crate::schema::filter::Filter;
@@ -42,17 +42,30 @@ pub async fn check(
     xa: XaPolicy,
 ) -> Result<Vec<Finding>, Failure> {
     let settings = read_settings(conn).await?;
+    let mut findings = settings::check(&settings, config.server_id);
+    if settings.is_too_old() {
+        // It would not understand the other questions.
+        return Ok(findings);
+    }
     let grants = read_grants(conn, &settings).await?;
     let tables = facts(conn, None, |name| filter.matches(&name.database, &name.table)).await?;
     let cascades = read_cascades(conn, filter).await?;
-    let mut findings = settings::check(&settings, config.server_id);
     findings.extend(check_logged_databases(conn, &tables).await?);
-    findings.extend(check_replica(conn, &settings).await?);
+    findings.extend(check_replica(conn, &settings, &tables).await?);
     findings.extend(grants::check(&grants, &tables));
     findings.extend(check_prepared_xa(conn, &grants, xa).await?);
     findings.extend(tables::check(filter, overrides, &tables));
     findings.extend(tables::check_cascades(&settings, &cascades));
     Ok(findings)
+}
+
+/// What the fold has to know of foreign keys that change rows of included tables.
+///
+/// # Errors
+/// Only what keeps the source from being asked.
+pub async fn cascades(conn: &mut Conn, filter: &Filter) -> Result<Cascades, Failure> {
+    let logged = read_settings(conn).await?.logs_cascades();
+    Ok(Cascades { exist: !read_cascades(conn, filter).await?.is_empty(), logged })
 }
 
 async fn rows(conn: &mut Conn, doing: &str, sql: &str) -> Result<Vec<Row>, Failure> {
@@ -122,15 +135,49 @@ async fn check_logged_databases(conn: &mut Conn, tables: &[TableFacts]) -> Resul
     Ok(settings::check_logged_databases(&text(row, 2)?, &text(row, 3)?, tables))
 }
 
-async fn check_replica(conn: &mut Conn, settings: &Settings) -> Result<Option<Finding>, Failure> {
+async fn check_replica(
+    conn: &mut Conn,
+    settings: &Settings,
+    tables: &[TableFacts],
+) -> Result<Vec<Finding>, Failure> {
     let statement =
         if conn.server_version() >= (8, 0, 22) { "SHOW REPLICA STATUS" } else { "SHOW SLAVE STATUS" };
     match conn.query::<Row, _>(statement).await {
-        Ok(channels) if channels.is_empty() => Ok(None),
-        Ok(_) => Ok(settings::check_replica(settings)),
-        Err(error) if server_code(&error) == Some(ER_SPECIFIC_ACCESS_DENIED) => Ok(None),
+        Ok(channels) if channels.is_empty() => Ok(Vec::new()),
+        Ok(mut channels) => {
+            let mut findings: Vec<_> = settings::check_replica(settings).into_iter().collect();
+            let mut filters = Vec::new();
+            for channel in &mut channels {
+                filters.extend(replica_filters(channel)?);
+            }
+            findings.extend(settings::check_replica_filters(&filters, tables));
+            Ok(findings)
+        }
+        Err(error) if server_code(&error) == Some(ER_SPECIFIC_ACCESS_DENIED) => Ok(Vec::new()),
         Err(error) => Err(failure("show its replica status", &error)),
     }
+}
+
+/// The filters of a channel that are set, by their column in its status. `Replicate_Rewrite_DB` loses
+/// nothing: what it renames is logged under the new name.
+fn replica_filters(channel: &mut Row) -> Result<Vec<&'static str>, Failure> {
+    const FILTERS: [&str; 6] = [
+        "Replicate_Do_DB",
+        "Replicate_Ignore_DB",
+        "Replicate_Do_Table",
+        "Replicate_Ignore_Table",
+        "Replicate_Wild_Do_Table",
+        "Replicate_Wild_Ignore_Table",
+    ];
+    let columns = channel.columns();
+    let mut set = Vec::new();
+    for filter in FILTERS {
+        let Some(index) = columns.iter().position(|column| column.name_str() == filter) else { continue };
+        if !text(channel, index)?.is_empty() {
+            set.push(filter);
+        }
+    }
+    Ok(set)
 }
 
 async fn check_prepared_xa(

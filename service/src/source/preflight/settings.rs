@@ -66,6 +66,10 @@ impl Settings {
         self.get(variable)?.parse().ok()
     }
 
+    pub(super) fn is_too_old(&self) -> bool {
+        self.series < OLDEST_VERSION
+    }
+
     /// Whether the rows that foreign key actions change are in the binlog.
     pub(super) fn logs_cascades(&self) -> bool {
         self.series >= LOGS_CASCADES_VERSION && !self.is("innodb_native_foreign_keys", "ON")
@@ -164,7 +168,7 @@ pub(super) fn check(settings: &Settings, our_server_id: u32) -> Vec<Finding> {
 
 fn check_version(settings: &Settings) -> Option<Finding> {
     let version = &settings.version;
-    if settings.series < OLDEST_VERSION {
+    if settings.is_too_old() {
         return Some(Finding::error(
             "source.version",
             format!("the source is MySQL {version}"),
@@ -292,6 +296,23 @@ pub(super) fn check_replica(settings: &Settings) -> Option<Finding> {
     })
 }
 
+/// Filters of a source that is itself a replica, by name.
+pub(super) fn check_replica_filters(filters: &[&'static str], tables: &[TableFacts]) -> Option<Finding> {
+    if filters.is_empty() || tables.is_empty() {
+        return None;
+    }
+    Some(Finding::error(
+        "source.replica_filter",
+        format!(
+            "the source is a replica that leaves out a part of what it receives ({})",
+            filters.join(", ")
+        ),
+        "what it leaves out of included tables is missing here without a trace, statements on them among it",
+        "Point Tidegate at a server without replication filters, or remove them: CHANGE REPLICATION FILTER with \
+         empty lists. What was left out before is missing on that server itself.",
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,6 +391,15 @@ mod tests {
         let fix = check_gtid_mode(&settings).unwrap().fix;
         assert!(fix.contains("SET PERSIST gtid_mode = ON_PERMISSIVE; SET PERSIST gtid_mode = ON;"));
         assert!(!fix.contains("gtid_mode = OFF_PERMISSIVE"));
+    }
+
+    #[test]
+    fn a_replica_that_filters_is_refused() {
+        let tables = [TableFacts::example("app", "t", "InnoDB")];
+        assert_eq!(check_replica_filters(&[], &tables), None);
+        assert_eq!(check_replica_filters(&["Replicate_Do_DB"], &[]), None);
+        let finding = check_replica_filters(&["Replicate_Do_DB"], &tables).unwrap();
+        assert!(finding.is_error() && finding.problem.contains("Replicate_Do_DB"));
     }
 
     #[test]
