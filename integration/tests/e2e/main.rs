@@ -14,6 +14,7 @@ mod shapes;
 mod sink;
 mod snapshot;
 mod source;
+mod spill;
 mod tampered;
 mod target_checks;
 mod torture;

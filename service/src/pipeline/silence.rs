@@ -85,6 +85,7 @@ mod tests {
     use crate::binlog::event::EventHeader;
     use crate::fold::{Cascades, FoldPolicy, XaPolicy};
     use crate::schema::filter::Filter;
+    use crate::spill::SpillDirectory;
 
     const UUID: &str = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa";
 
@@ -99,6 +100,7 @@ mod tests {
             xa: XaPolicy::Refuse,
             cascades: Cascades::NONE,
             max_buffer_bytes: 1000,
+            spill: Arc::new(SpillDirectory::new(std::env::temp_dir(), 1000)),
         };
         Fold::new(set(intervals), None, policy)
     }

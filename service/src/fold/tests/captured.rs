@@ -31,12 +31,9 @@ fn events(scenario: &PathBuf) -> Vec<RawEvent> {
 fn fold(start: GtidSet) -> Fold {
     let filter = Filter::new(&["s.*".to_owned(), "s2.*".to_owned()], &[]).unwrap();
     let xa = XaPolicy::Track(PoolBounds { transactions: 10, bytes: 1 << 20 });
-    let policy = FoldPolicy {
-        filter: Arc::new(filter),
-        xa,
-        cascades: Cascades { exist: true, logged: true },
-        max_buffer_bytes: 64 << 20,
-    };
+    let cascades = Cascades { exist: true, logged: true };
+    let policy =
+        FoldPolicy { filter: Arc::new(filter), xa, cascades, max_buffer_bytes: 64 << 20, ..policy() };
     Fold::new(start, None, policy)
 }
 
@@ -55,7 +52,7 @@ fn line(unit: &Unit) -> String {
                 let of = if resolution.prepare.is_some() { "prepared" } else { "unknown" };
                 write!(text, " of what was {of}").unwrap();
             }
-            for change in &transaction.changes {
+            for change in &changes(transaction) {
                 let kind = match change.kind {
                     RowsKind::Write => "write",
                     RowsKind::Update => "update",

@@ -242,7 +242,7 @@ impl Target {
             }
             Unit::Transaction(transaction) => transaction,
         };
-        for change in transaction.changes.iter().flat_map(decoded) {
+        for change in changes(transaction).iter().flat_map(decoded) {
             change.apply(&mut self.rows)?;
         }
         if let Some(resolution) = &transaction.resolves {

@@ -20,7 +20,7 @@ use super::xa;
 use crate::config::SourceConfig;
 use crate::fold::{Cascades, XaPolicy};
 use crate::halt::Failure;
-use crate::preflight::Finding;
+use crate::preflight::{Finding, Severity};
 use crate::schema::filter::Filter;
 use crate::schema::overrides::Overrides;
 
@@ -66,6 +66,20 @@ pub async fn check(
 pub async fn cascades(conn: &mut Conn, filter: &Filter) -> Result<Cascades, Failure> {
     let logged = read_settings(conn).await?.logs_cascades();
     Ok(Cascades { exist: !read_cascades(conn, filter).await?.is_empty(), logged })
+}
+
+/// Whether this is about a pattern of `tables.include` that matches no table.
+#[must_use]
+pub fn is_idle_pattern(finding: &Finding) -> bool {
+    finding.name == tables::IDLE_PATTERN
+}
+
+/// Makes patterns without a table a warning, for a pipeline that has a position: its tables may have
+/// been dropped on the source, which the stream has followed and will follow when they come back.
+pub fn allow_idle_patterns(findings: &mut [Finding]) {
+    for finding in findings.iter_mut().filter(|finding| is_idle_pattern(finding)) {
+        finding.severity = Severity::Warning;
+    }
 }
 
 async fn rows(conn: &mut Conn, doing: &str, sql: &str) -> Result<Vec<Row>, Failure> {
