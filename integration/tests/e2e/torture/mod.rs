@@ -154,6 +154,42 @@ async fn resolve_all(fixture: &Fixture<'_>) -> Result<()> {
     Ok(())
 }
 
+/// What the source has logged of definitions, and what was made of it: where a difference is one of
+/// those, nothing else explains it.
+async fn definitions(fixture: &Fixture<'_>) -> Result<String> {
+    let mut told = String::new();
+    for log in fixture.source_rows("SHOW BINARY LOGS").await? {
+        let Some(Some(file)) = log.first() else { continue };
+        let mut gtid = String::new();
+        for event in fixture.source_rows(&format!("SHOW BINLOG EVENTS IN '{file}'")).await? {
+            let [_, _, Some(kind), _, _, Some(info)] = event.as_slice() else { continue };
+            if kind.starts_with("Gtid") {
+                gtid =
+                    info.chars().rev().take_while(|c| *c != ':').collect::<Vec<_>>().iter().rev().collect();
+            }
+            if kind == "Query"
+                && ["ALTER", "CREATE TABLE", "DROP", "RENAME", "TRUNCATE"]
+                    .iter()
+                    .any(|verb| info.contains(verb))
+            {
+                told += &format!("{file} {gtid} {info}\n");
+            }
+        }
+    }
+    let recorded = "SELECT gtid || ' ' || kind || ' ' || source_table || ' ' || coalesce(statement, '') FROM tidegate.schema_change ORDER BY id";
+    for row in fixture.target_rows(recorded).await?.into_iter().flatten().flatten() {
+        told += &format!("recorded {row}\n");
+    }
+    Ok(told)
+}
+
+async fn same(fixture: &Fixture<'_>, tidegate: &Tidegate) -> Result<()> {
+    tidegate.caught_up(fixture).await?;
+    let Err(error) = fixture.assert_same().await else { return Ok(()) };
+    let told = definitions(fixture).await.unwrap_or_else(|error| format!("{error:#}"));
+    Err(error.context(told))
+}
+
 async fn torture(seed: u64, seconds: u64) -> Result<()> {
     let args = ["--secure-file-priv=/tmp", "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2"];
     let servers: &'static Servers = Box::leak(Box::new(Servers::own(&args, &["fsync=off"]).await?));
@@ -204,16 +240,13 @@ async fn torture(seed: u64, seconds: u64) -> Result<()> {
         client??;
     }
     resolve_all(&fixture).await?;
-    tidegate.caught_up(&fixture).await?;
-    fixture.assert_same().await?;
+    same(&fixture, &tidegate).await?;
     // One that nobody resolves holds up nothing.
     fixture.source("XA START 'left'; DELETE FROM acc; XA END 'left'; XA PREPARE 'left'").await?;
     fixture.source("UPDATE d0 SET v = -1; INSERT INTO ledger VALUES (-1, -1)").await?;
-    tidegate.caught_up(&fixture).await?;
-    fixture.assert_same().await?;
+    same(&fixture, &tidegate).await?;
     resolve_all(&fixture).await?;
-    tidegate.caught_up(&fixture).await?;
-    fixture.assert_same().await?;
+    same(&fixture, &tidegate).await?;
     ensure!(tidegate.stop().await? == Some(0), "SIGTERM ends with 0");
     let (done, failed) = (common.done.load(Ordering::Relaxed), common.failed.load(Ordering::Relaxed));
     println!("{done} steps done, {failed} refused or lost, {strikes} deaths");
