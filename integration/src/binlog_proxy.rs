@@ -1,8 +1,8 @@
 //! A proxy before MySQL that tampers with a binlog stream on its way, event by event.
 //!
 //! It understands the packets of the client protocol, in plain text and uncompressed (MySQL
-//! internals manual, "MySQL Packets"), and which connection has become a dump. Everything else
-//! passes as it is.
+//! internals manual, "MySQL Packets"), and which connection has become a dump. Of the others only
+//! bytes can be replaced.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ pub enum Tamper {
     Drop(&'static [u8]),
     /// Events of the first type are said to be of the second.
     Retype(u8, u8),
-    /// The first bytes are replaced by as many others, in events and in what the client sends.
+    /// The first bytes are replaced by as many others, in what either side sends.
     Replace(&'static [u8], &'static [u8]),
 }
 
@@ -118,6 +118,8 @@ async fn answers(
                 left_out = left_out.wrapping_add(1);
                 continue;
             }
+        } else {
+            replace(tamper, &mut packet.payload);
         }
         packet.write(&mut to).await?;
     }

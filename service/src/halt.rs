@@ -85,6 +85,8 @@ reasons! {
         "The stream holds a rolled back transaction in statement format. Set binlog_format=ROW globally and in every session, then start over.",
     RowMetadataNotFull "row_metadata_not_full"
         "Table maps carry no column names. SET PERSIST binlog_row_metadata = 'FULL', then copy the table again.",
+    CascadeNotLogged "cascade_not_logged"
+        "A foreign key with CASCADE, SET NULL or SET DEFAULT changes rows that the source does not log. Add the key again without actions, or have every server before Tidegate log them (MySQL 9.6 or later, innodb_native_foreign_keys=OFF), then start over.",
     UnknownEvent "unknown_event"
         "The source sent an event type that this release does not know. Check that the source is MySQL 8.0 to 9.7 and not MariaDB, and upgrade Tidegate, or turn off what writes the event and start over.",
     // The bytes.

@@ -233,6 +233,12 @@ impl StatusHandle {
         facts.observation = Some(Observation { executed, clock_micros, at: Instant::now() });
     }
 
+    /// What the source last answered, while that still says something about now.
+    #[must_use]
+    pub fn source_executed(&self) -> Option<GtidSet> {
+        self.facts().observation_at(Instant::now()).map(|observed| observed.executed.clone())
+    }
+
     /// The source could not be asked.
     pub fn source_unreachable(&self) {
         self.facts().observation = None;

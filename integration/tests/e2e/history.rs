@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tidegate_integration::{Fixture, Servers, Tidegate, run};
+use tidegate_integration::mysql::{REPLICATION_PASSWORD, REPLICATION_USER};
+use tidegate_integration::wait::{Look, until};
+use tidegate_integration::{Fixture, MySql, Servers, Tidegate, compare, run};
 
 const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(20)); INSERT INTO t VALUES (1, 'one')";
 
@@ -109,6 +111,107 @@ fn what_the_source_does_while_it_is_followed() {
         fixture.source("SET GLOBAL binlog_row_image = FULL").await?;
         ensure!(halt["reason"] == "source_preflight", "{halt}");
         ensure!(halt["detail"].as_str().is_some_and(|detail| detail.contains("binlog_row_image")), "{halt}");
+        Ok(())
+    });
+}
+
+/// Lets a server follow the source under GTIDs.
+async fn replicate(replica: &MySql, source: &MySql) -> Result<()> {
+    let addr = source.inner_addr().await?;
+    let follow = format!(
+        "SET GLOBAL server_id = 77; CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{}', SOURCE_PORT = {}, SOURCE_USER = '{REPLICATION_USER}',
+         SOURCE_PASSWORD = '{REPLICATION_PASSWORD}', SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1; START REPLICA",
+        addr.ip(),
+        addr.port()
+    );
+    replica.exec("", &follow).await
+}
+
+async fn has(replica: &MySql, set: &str) -> Result<()> {
+    until("the replica to have it all", || async {
+        let executed = replica.gtid_executed().await?;
+        let reached = replica.gtid_subset(set, &executed).await?;
+        Ok(if reached { Look::Done(()) } else { Look::NotYet(executed) })
+    })
+    .await
+}
+
+/// A replica that takes over keeps the history: what it was sent is compared by the times that
+/// every server keeps. One that lacks what was applied is not taken for it.
+#[test]
+fn a_promoted_replica_is_followed_if_it_has_everything() {
+    run(async {
+        let (servers, promoted) = tokio::try_join!(Servers::own(&[], &[]), MySql::start_new(&[]))?;
+        replicate(&promoted, &servers.mysql).await?;
+        let (fixture, mut tidegate) = stopped_after_one(&servers, "promoted").await?;
+        tidegate.config.put("fold.xa", "track");
+        tidegate.launch(&[]).await?;
+        let prepared = "XA START 'p'; INSERT INTO t VALUES (3, 'prepared'); XA END 'p'; XA PREPARE 'p'";
+        fixture.source(prepared).await?;
+        fixture.source("INSERT INTO t VALUES (4, 'four')").await?;
+        tidegate.caught_up(&fixture).await?;
+        has(&promoted, &servers.mysql.gtid_executed().await?).await?;
+        promoted.exec("", "STOP REPLICA; RESET REPLICA ALL").await?;
+        // Applied from the old source, and never to be had from the new one.
+        fixture.source("INSERT INTO t VALUES (5, 'late')").await?;
+        tidegate.caught_up(&fixture).await?;
+        tidegate.stop().await?;
+        tidegate.config = tidegate.config.clone().source_at(promoted.addr());
+        tidegate.launch(&[]).await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "source_identity_mismatch", "{halt}");
+
+        replicate(&promoted, &servers.mysql).await?;
+        has(&promoted, &servers.mysql.gtid_executed().await?).await?;
+        promoted.exec("", "STOP REPLICA; RESET REPLICA ALL").await?;
+        servers.mysql.stop().await?;
+        ensure!(tidegate.post("/v1/resume").await?.status == 202, "resume is accepted");
+        promoted.exec(&fixture.source, "XA COMMIT 'p'; UPDATE t SET note = 'new' WHERE id IN (1, 3)").await?;
+        tidegate.wait_gtid(&promoted, &promoted.gtid_executed().await?).await?;
+        let mut source = promoted.session(&fixture.source).await?;
+        let target = fixture.target_session().await?;
+        let found = compare::compare(&mut source, &fixture.source, &target, &fixture.source).await?;
+        ensure!(found.rows == 5 && found.differences.is_empty(), "{found:?}");
+        ensure!(
+            tidegate.log()?.contains("reading from a server not read from before"),
+            "no word of the new server"
+        );
+        Ok(())
+    });
+}
+
+/// What was executed without being in the binlog, and what is gone from it, show in no event.
+#[test]
+fn a_source_that_moves_while_its_stream_is_silent() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        let fixture = servers.fixture("silent").await?;
+        fixture.source(TABLE).await?;
+        let config = fixture.config().set("source.heartbeat_period", "500ms").set("fold.xa", "track");
+        let tidegate = Tidegate::start(config).await?;
+        tidegate.wait_state("streaming").await?;
+        // Executed, and held out: that is no contradiction.
+        fixture.source("XA START 'x'; INSERT INTO t VALUES (2, 'two'); XA END 'x'; XA PREPARE 'x'").await?;
+        tidegate.caught_up(&fixture).await?;
+        let starts = |log: String| log.matches("streaming position=").count();
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        ensure!(starts(tidegate.log()?) == 1, "a quiet source was taken for a silent one");
+        fixture.source("XA COMMIT 'x'").await?;
+        tidegate.caught_up(&fixture).await?;
+
+        fixture.source("SET GLOBAL gtid_purged = '+aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa:1-3'").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "data_gap", "{halt}");
+        ensure!(halt["detail"].as_str().is_some_and(|detail| detail.contains(":1-3")), "{halt}");
+
+        let fixture = servers.fixture("emptied").await?;
+        fixture.source(TABLE).await?;
+        let config = fixture.config().set("source.heartbeat_period", "500ms");
+        let tidegate = Tidegate::start(config).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("RESET BINARY LOGS AND GTIDS").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "source_identity_mismatch", "{halt}");
         Ok(())
     });
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::maps::{Mapped, StatementMaps};
 use super::spill::Spill;
-use super::statement::{self, Context, Ddl, Statement, XaVerb};
-use super::unit::{Changes, RowsChange};
+use super::statement::{self, Context, Ddl, DdlKind, Statement, XaVerb};
+use super::unit::{Changes, RowsChange, RowsKind};
 use super::xa::{Verdict, XidDigest};
-use super::{Extent, FoldPolicy, Known, XaPolicy};
+use super::{Cascades, Extent, FoldPolicy, Known, XaPolicy};
 use crate::binlog::event::{
     Event, GtidEvent, PayloadEvent, QueryEvent, RawEvent, RowsEvent, TableMapEvent, XaPrepare, type_name,
 };
@@ -113,11 +113,14 @@ impl Group {
     fn file_event(&mut self, event: Event, raw: &RawEvent, known: &mut Known) -> Result<Option<Ended>, Halt> {
         match event {
             Event::TableMap(event) => self.table_map(&event, known),
-            Event::Rows(event) => self.rows(event, raw.body.len()),
+            Event::Rows(event) => self.rows(event, raw.body.len(), known.cascades),
             Event::Query(event) => return self.query(&event, raw.header.timestamp, known),
             Event::Xid(_) => return self.xid().map(Some),
             Event::XaPrepare(event) => return self.xa_prepare(&event).map(Some),
-            Event::PartialUpdateRows(head) => self.partial_update(head.table_id, head.flags),
+            Event::PartialUpdateRows(head) => {
+                cascade_is_logged(head.flags, known.cascades)?;
+                self.partial_update(head.table_id, head.flags)
+            }
             Event::RowsQuery => self.item("Rows_query").and_then(|()| self.statement_is_over()),
             Event::ViewChange => self.item("View_change"),
             Event::Ignorable(_) => Ok(()),
@@ -188,9 +191,12 @@ impl Group {
         self.statement.announce(event.table_id, known.maps.resolve(event)?)
     }
 
-    fn rows(&mut self, event: RowsEvent, held: usize) -> Result<(), Halt> {
+    fn rows(&mut self, event: RowsEvent, held: usize, cascades: Cascades) -> Result<(), Halt> {
         self.item("a rows event")?;
         let (kind, flags) = (event.kind, event.flags);
+        if kind != RowsKind::Write {
+            cascade_is_logged(flags, cascades)?;
+        }
         if let Mapped::Included(map) = self.statement.get(event.table_id)? {
             let halt = |reason, detail| Err(Halt::new(reason, detail).on_table(&map.database, &map.table));
             if event.columns != map.columns.len() {
@@ -252,6 +258,7 @@ impl Group {
                 match self.xa {
                     _ if event.one_phase => self.commit(),
                     XaPolicy::Track(_) => Ok(Ended::Prepared(xid)),
+                    XaPolicy::PassOver => self.commit(),
                     XaPolicy::Refuse => Err(shape("a two-phase XA transaction is prepared")),
                 }
             }
@@ -307,6 +314,7 @@ impl Group {
         self.may_hold_statements()?;
         match self.xa {
             XaPolicy::Track(_) => Ok(Ended::Resolved(named_xid(event)?, verdict)),
+            XaPolicy::PassOver => Ok(Ended::Committed),
             XaPolicy::Refuse => Err(shape("a two-phase XA transaction is resolved")),
         }
     }
@@ -320,6 +328,13 @@ impl Group {
         if event.error_code != 0 {
             let detail = format!("{} failed halfway with error {}", ddl.kind.name(), event.error_code);
             return Err(on(Halt::new(Reason::DdlUnsupported, detail), &table));
+        }
+        if adds_cascade(&ddl, event) {
+            known.cascades.exist = true;
+            if !known.cascades.logged {
+                let detail = "a foreign key is added whose actions change rows that the source does not log";
+                return Err(on(Halt::new(Reason::CascadeNotLogged, detail), &table));
+            }
         }
         let system_time_zone = known.system_time_zone.clone();
         let facts = StatementFacts { system_time_zone, ..facts(event, seconds) };
@@ -423,14 +438,34 @@ fn facts(event: &QueryEvent, seconds: u32) -> StatementFacts {
     }
 }
 
-fn classify(event: &QueryEvent) -> Result<Statement, Halt> {
-    let context = Context {
+fn context(event: &QueryEvent) -> Context<'_> {
+    Context {
         default_database: &event.default_db,
         sql_mode: event.sql_mode,
         client_collation: event.client_charset,
         connection_collation: event.connection_collation,
-    };
-    statement::classify(&event.statement, &context).map_err(|unparsed| {
+    }
+}
+
+/// Whether the statement gives a table a foreign key that acts on the table's rows.
+fn adds_cascade(ddl: &Ddl, event: &QueryEvent) -> bool {
+    matches!(ddl.kind, DdlKind::CreateTable | DdlKind::AlterTable)
+        && statement::has_referential_action(&event.statement, &context(event))
+}
+
+/// An update or delete whose event does not say that the SQL layer has carried out what foreign
+/// keys do may have changed rows that no event tells of. With `foreign_key_checks=0` they do nothing.
+fn cascade_is_logged(flags: u16, cascades: Cascades) -> Result<(), Halt> {
+    const ENOUGH: u16 = RowsEvent::USE_SQL_FOREIGN_KEY | RowsEvent::NO_FOREIGN_KEY_CHECKS;
+    if !cascades.exist || flags & ENOUGH != 0 {
+        return Ok(());
+    }
+    let detail = "rows were changed on a server that does not log what foreign keys with actions change";
+    Err(Halt::new(Reason::CascadeNotLogged, detail))
+}
+
+fn classify(event: &QueryEvent) -> Result<Statement, Halt> {
+    statement::classify(&event.statement, &context(event)).map_err(|unparsed| {
         Halt::new(
             Reason::DdlUnparsed,
             format!("a statement of the kind {} was not understood", unparsed.verb),

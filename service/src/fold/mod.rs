@@ -52,6 +52,7 @@ pub struct FoldPolicy {
     /// Applied to table maps, before anything of a row is decoded, and to the names of schema changes.
     pub filter: Arc<Filter>,
     pub xa: XaPolicy,
+    pub cascades: Cascades,
     /// Bytes of an open group's rows that are held in memory; what is beyond them is spilled.
     pub max_buffer_bytes: usize,
     pub spill: Arc<dyn Spill>,
@@ -67,6 +68,25 @@ pub enum XaPolicy {
     /// A prepared transaction waits in a pool of this size, its GTID held out of the processed set,
     /// and has its effect when it is committed.
     Track(PoolBounds),
+    /// Prepares and resolutions move the position and have no effect: for a reader that is after
+    /// schema changes alone.
+    PassOver,
+}
+
+/// Foreign keys with CASCADE, SET NULL or SET DEFAULT, whose actions change rows of replicated
+/// tables by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cascades {
+    /// Whether there are any. One that a statement of the stream adds is noticed there.
+    pub exist: bool,
+    /// Whether the source logs the rows that they change. Those that it has received from another
+    /// server are logged as that one did it, which each rows event tells by a flag of its own.
+    pub logged: bool,
+}
+
+impl Cascades {
+    /// Nothing to be looked after.
+    pub const NONE: Self = Self { exist: false, logged: true };
 }
 
 /// The group that was applied last, held out of the dump request so that the source sends it again.
@@ -104,6 +124,7 @@ pub struct Fold {
 #[derive(Debug)]
 struct Known {
     maps: MapCache,
+    cascades: Cascades,
     temporary: TemporaryTables,
     /// What a `time_zone` of `SYSTEM` is on the source.
     system_time_zone: Option<String>,
@@ -137,7 +158,12 @@ impl Fold {
     #[must_use]
     pub fn new(start: GtidSet, overlap: Option<Overlap>, policy: FoldPolicy) -> Self {
         let maps = MapCache::new(Arc::clone(&policy.filter));
-        let known = Known { maps, temporary: TemporaryTables::default(), system_time_zone: None };
+        let known = Known {
+            maps,
+            cascades: policy.cascades,
+            temporary: TemporaryTables::default(),
+            system_time_zone: None,
+        };
         let pool = Pool::new(policy.xa.bounds(), BTreeSet::new());
         Self { policy, position: start, overlap, known, pool, state: State::Idle }
     }
@@ -162,6 +188,12 @@ impl Fold {
     #[must_use]
     pub const fn position(&self) -> &GtidSet {
         &self.position
+    }
+
+    /// What of a set has neither been folded nor waits in the pool.
+    #[must_use]
+    pub fn lacks(&self, set: &GtidSet) -> GtidSet {
+        set.subtract(&self.position).subtract(&self.pool.gtids())
     }
 
     /// Folds one event.
@@ -291,7 +323,7 @@ impl XaPolicy {
     /// Where prepares are refused none ever waits.
     const fn bounds(self) -> PoolBounds {
         match self {
-            Self::Refuse => PoolBounds { transactions: 0, bytes: 0 },
+            Self::Refuse | Self::PassOver => PoolBounds { transactions: 0, bytes: 0 },
             Self::Track(bounds) => bounds,
         }
     }

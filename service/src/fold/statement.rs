@@ -167,6 +167,31 @@ pub fn classify(text: &[u8], context: &Context<'_>) -> Result<Statement, Unparse
     parser.statement(first).map_err(unparsed(verb))
 }
 
+/// Whether the text of a CREATE TABLE or ALTER TABLE holds ON DELETE or ON UPDATE with an action
+/// that changes rows. A text that cannot be read to its end is taken to hold one.
+pub(super) fn has_referential_action(text: &[u8], context: &Context<'_>) -> bool {
+    let charset = context.client_collation.map_or(ClientCharset::Unknown, ClientCharset::of_collation);
+    let Ok(mut lexer) = Lexer::new(text, context.sql_mode, charset) else { return true };
+    let mut last: [Option<Token<'_>>; 3] = [None; 3];
+    loop {
+        let Ok(token) = lexer.next() else { return true };
+        let Some(token) = token else { return false };
+        let was = |nth: usize, words: &[&str]| {
+            last.get(nth).copied().flatten().is_some_and(|token| words.iter().any(|word| token.is(word)))
+        };
+        const EVENTS: &[&str] = &["DELETE", "UPDATE"];
+        let cascades = token.is("CASCADE") && was(2, EVENTS) && was(1, &["ON"]);
+        let sets = (token.is("NULL") || token.is("DEFAULT"))
+            && was(2, &["SET"])
+            && was(1, EVENTS)
+            && was(0, &["ON"]);
+        if cascades || sets {
+            return true;
+        }
+        last = [last[1], last[2], Some(token)];
+    }
+}
+
 /// Verbs that a halt may name.
 const VERBS: &[&str] = &[
     "ALTER",

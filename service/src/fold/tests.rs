@@ -1,5 +1,7 @@
 mod builder;
+mod captured;
 mod properties;
+mod simulation;
 mod spill;
 mod xa;
 
@@ -18,8 +20,13 @@ const MAX_BUFFER_BYTES: usize = 300;
 /// Replicates database `app`, but not its table `app.skipped`.
 fn policy() -> FoldPolicy {
     let filter = Filter::new(&["app.*".to_owned()], &["app.skipped".to_owned()]).unwrap();
-    let spill = Arc::new(Stores::bounded(1 << 20));
-    FoldPolicy { filter: Arc::new(filter), xa: XaPolicy::Refuse, max_buffer_bytes: MAX_BUFFER_BYTES, spill }
+    FoldPolicy {
+        filter: Arc::new(filter),
+        xa: XaPolicy::Refuse,
+        cascades: Cascades::NONE,
+        max_buffer_bytes: MAX_BUFFER_BYTES,
+        spill: Arc::new(Stores::bounded(1 << 20)),
+    }
 }
 
 fn changes(transaction: &Transaction) -> Vec<RowsChange> {
@@ -645,6 +652,79 @@ fn two_phase_xa_is_refused() {
     let savepoint = query("SAVEPOINT `s`");
     let parts = [start(), savepoint, end(), xa_prepare(true)];
     assert!(transaction(ROWS_ONLY, &parts).changes.is_empty());
+}
+
+#[test]
+fn xa_is_passed_over_by_a_reader_of_schema_changes() {
+    let policy = FoldPolicy { xa: XaPolicy::PassOver, ..policy() };
+    let rows = [table_map(1, "t"), write_rows(1, STMT_END, 1)];
+    let prepared = [&[xa("START", b'a')][..], &rows, &[xa("END", b'a'), xa_prepare_of(b'a', false)]].concat();
+    let events = [
+        group(1, STATEMENTS, &[xa("COMMIT", b'z')]),
+        group(2, ROWS_ONLY, &prepared),
+        group(3, ROWS_ONLY, &prepared),
+        group(4, STATEMENTS, &[xa("ROLLBACK", b'a')]),
+        group(5, STATEMENTS, &[query("alter table t add x int")]),
+    ];
+    let (units, position, halt) = Fold::new(GtidSet::new(), None, policy).run(events.concat());
+    assert_eq!((halt, position.len()), (None, 5));
+    assert!(matches!(units.last(), Some(Unit::SchemaChange(_))));
+}
+
+// Foreign keys with actions.
+
+fn with_cascades(exist: bool, logged: bool, events: Vec<RawEvent>) -> Option<Halt> {
+    let policy = FoldPolicy { cascades: Cascades { exist, logged }, ..policy() };
+    Fold::new(GtidSet::new(), None, policy).run(events).2
+}
+
+#[test]
+fn rows_of_a_server_that_logs_no_cascades_are_refused_where_there_are_any() {
+    const SQL_LAYER: u16 = 0x10;
+    const UNCHECKED: u16 = 0x2;
+    let of = |table: &str, rows: Part| group(1, ROWS_ONLY, &[begin(), table_map(1, table), rows, xid()]);
+    let update = |flags| update_rows(1, STMT_END | flags, 0b11, 0b11);
+    for table in ["t", "skipped"] {
+        let halt = with_cascades(true, true, of(table, update(0))).expect("a halt");
+        assert_eq!((halt.reason, halt.gtid), (Reason::CascadeNotLogged, Some(gtid(1))));
+        let delete = rows_event(1, STMT_END, Some(&image(1, 1)), None);
+        assert!(with_cascades(true, true, of(table, delete)).is_some());
+        assert_eq!(with_cascades(true, true, of(table, update(SQL_LAYER))), None);
+        assert_eq!(with_cascades(true, true, of(table, update(UNCHECKED))), None);
+        assert_eq!(with_cascades(true, true, of(table, write_rows(1, STMT_END, 1))), None);
+        assert_eq!(with_cascades(false, true, of(table, update(0))), None);
+    }
+}
+
+#[test]
+fn a_cascade_that_a_statement_adds_counts_from_there() {
+    let add = |action: &str| {
+        format!("alter table t add constraint f foreign key (v) references p (id) {action}, add x int")
+    };
+    let update = [begin(), table_map(1, "t"), update_rows(1, STMT_END, 0b11, 0b11), xid()];
+    let then_update =
+        |text: &str| [group(1, STATEMENTS, &[query(text)]), group(2, ROWS_ONLY, &update)].concat();
+    let reason = |halt: Option<Halt>| halt.map(|halt| (halt.reason, halt.gtid));
+    for action in ["on delete cascade", "ON UPDATE/**/SET NULL", "on delete restrict on update set\ndefault"]
+    {
+        let text = add(action);
+        let added = Some((Reason::CascadeNotLogged, Some(gtid(1))));
+        assert_eq!(reason(with_cascades(false, false, then_update(&text))), added, "{action}");
+        let used = Some((Reason::CascadeNotLogged, Some(gtid(2))));
+        assert_eq!(reason(with_cascades(false, true, then_update(&text))), used, "{action}");
+        let create = format!("create table t (id int primary key, v int references p (id) {action})");
+        assert_eq!(reason(with_cascades(false, false, then_update(&create))), added, "{action}");
+        let elsewhere = text.replace("table t", "table other.t");
+        assert_eq!(reason(with_cascades(false, false, then_update(&elsewhere))), None, "{action}");
+    }
+    for harmless in [
+        &*add("on delete restrict on update no action"),
+        "create table t (id timestamp on update current_timestamp, c text comment 'on delete cascade')",
+        "alter table t alter column v set default null, comment 'on update set null'",
+        "drop table t cascade",
+    ] {
+        assert_eq!(reason(with_cascades(false, false, then_update(harmless))), None, "{harmless}");
+    }
 }
 
 // Compressed transactions.

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::spill::Spill;
 use super::unit::{Changes, Resolution};
-use crate::gtid::Gtid;
+use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Halt, Reason};
 
 /// X/Open's bound on the length of a gtrid and of a bqual in bytes.
@@ -54,7 +54,8 @@ impl XidDigest {
 
     /// From an XA statement as the server writes it to the log: `XA COMMIT X'67',X'62',1`, the
     /// format id in decimal (server source `sql/xa.cc`, `XID::serialize`).
-    pub(super) fn of_statement(text: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn of_statement(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let (verb, xid) = text.trim_start().split_at_checked(2)?;
         let (_, xid) = xid.trim_start().split_once(|c: char| c.is_ascii_whitespace())?;
@@ -134,6 +135,10 @@ impl fmt::Debug for Pool {
 impl Pool {
     pub(super) fn new(bounds: PoolBounds, startup: BTreeSet<XidDigest>) -> Self {
         Self { bounds, prepared: HashMap::new(), bytes: 0, startup }
+    }
+
+    pub(super) fn gtids(&self) -> GtidSet {
+        self.prepared.values().map(|prepared| &prepared.gtid).collect()
     }
 
     /// Bytes of memory that the rows hold.

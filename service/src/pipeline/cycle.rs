@@ -74,6 +74,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let policy = FoldPolicy {
         filter: context.filter.clone(),
         xa: config.fold.xa,
+        cascades: source::preflight::cascades(&mut conn, &context.filter).await?,
         max_buffer_bytes: config.fold.max_buffer_bytes,
         spill: Arc::clone(&context.spill) as Arc<dyn Spill>,
     };

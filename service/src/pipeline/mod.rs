@@ -10,6 +10,7 @@ mod continuity;
 mod cycle;
 mod plan;
 mod queue;
+mod silence;
 mod stream;
 mod watch;
 

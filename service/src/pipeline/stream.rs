@@ -9,6 +9,7 @@ use mysql_async::Conn;
 use tokio::task::JoinHandle;
 
 use super::queue::{self, Receiver, Sender};
+use super::silence::{Silence, is_heartbeat};
 use super::{Context, continuity, cycle, task_failed, watch};
 use crate::binlog::event::{Event, event_type};
 use crate::fold::unit::Unit;
@@ -102,12 +103,18 @@ async fn read(
 ) -> Result<(), Failure> {
     let received = Received::new();
     let mut file = String::new();
+    let mut silence = Silence::default();
     loop {
         let event = tokio::select! {
             biased;
             noticed = &mut watcher.0 => return Err(noticed.map_or_else(|_| task_failed("watch"), Failure::from)),
             event = dump.next() => event?,
         };
+        if is_heartbeat(&event) {
+            silence.heartbeat(&event, &fold, || status.source_executed())?;
+        } else {
+            silence.broken();
+        }
         received.event(event.body.len());
         if event.header.event_type == event_type::ROTATE
             && let Ok(Event::Rotate(rotate)) = Event::parse(&event)

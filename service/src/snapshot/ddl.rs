@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::fold::unit::Unit;
-use crate::fold::{Fold, FoldPolicy, Step, XaPolicy};
+use crate::fold::{Cascades, Fold, FoldPolicy, Step, XaPolicy};
 use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableName;
@@ -33,7 +33,8 @@ pub(super) async fn on_table_between(
     }
     let policy = FoldPolicy {
         filter: Arc::new(only(table)?),
-        xa: XaPolicy::Refuse,
+        xa: XaPolicy::PassOver,
+        cascades: Cascades::NONE,
         max_buffer_bytes: config.fold.max_buffer_bytes,
         spill: Arc::new(SpillDirectory::new(
             config.fold.spill_directory.clone(),

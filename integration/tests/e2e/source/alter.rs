@@ -7,7 +7,7 @@ use mysql_async::Conn;
 use tidegate::binlog::cell::Cell;
 use tidegate::fold::statement::DdlKind;
 use tidegate::fold::unit::{SchemaChange, Unit};
-use tidegate::fold::{Fold, FoldPolicy, Step, XaPolicy};
+use tidegate::fold::{Cascades, Fold, FoldPolicy, Step, XaPolicy};
 use tidegate::schema::alter::{Altered, Fill, TargetChange, alter};
 use tidegate::schema::ddl::Content;
 use tidegate::schema::filter::Filter;
@@ -171,7 +171,8 @@ fn the_model_after_a_statement_is_the_server_s() {
         let mut dump = Dump::open(&config, &replica_uuid(), &start).await?;
         let filter = Arc::new(Filter::new(&[format!("{}.*", fixture.source)], &[])?);
         let spill = Arc::new(SpillDirectory::new(std::env::temp_dir(), 1 << 20));
-        let policy = FoldPolicy { filter, xa: XaPolicy::Refuse, max_buffer_bytes: 1 << 20, spill };
+        let (xa, cascades) = (XaPolicy::Refuse, Cascades::NONE);
+        let policy = FoldPolicy { filter, xa, cascades, max_buffer_bytes: 1 << 20, spill };
         let zone = reader::system_time_zone(&mut conn).await?;
         let mut fold = Fold::new(start, None, policy).with_system_time_zone(zone);
         let types = Overrides::default();

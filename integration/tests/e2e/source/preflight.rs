@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
-use tidegate::config::{Secret, SourceConfig};
+use tidegate::config::{Secret, SourceConfig, TlsMode};
 use tidegate::fold::XaPolicy;
 use tidegate::preflight::Finding;
 use tidegate::schema::filter::Filter;
 use tidegate::source::connect::connect;
 use tidegate::source::preflight::{check, size};
+use tidegate_integration::binlog_proxy::{BinlogProxy, Tamper};
 use tidegate_integration::{MySql, Servers, run};
 
 use super::config;
@@ -46,6 +47,32 @@ fn a_source_as_it_should_be_gives_no_finding() {
     });
 }
 
+/// No other release is to be had here, so a real server is made to look like one.
+#[test]
+fn a_server_of_another_series() {
+    run(async {
+        let servers = Servers::shared().await?;
+        let fixture = servers.fixture("series").await?;
+        fixture.source("CREATE TABLE a (id INT PRIMARY KEY)").await?;
+        let include = format!("{}.*", fixture.source);
+        let proxy = BinlogProxy::start(servers.mysql.addr()).await?;
+        let mut config = config(&servers.mysql);
+        (config.port, config.tls.mode) = (proxy.addr().port(), TlsMode::Off);
+        for (lie, is_error, fix) in
+            [(b"5.7.", true, "Upgrade the source"), (b"9.8.", false, "Upgrade Tidegate")]
+        {
+            proxy.tamper(&[Tamper::Replace(b"9.7.", lie)]);
+            let found = findings(&config, &[&include]).await?;
+            let version = found.iter().find(|finding| finding.name == "source.version");
+            ensure!(
+                version.is_some_and(|finding| finding.is_error() == is_error && finding.fix.contains(fix)),
+                "{found:?}"
+            );
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn every_setting_at_once() {
     run(async {
@@ -74,7 +101,8 @@ fn every_setting_at_once() {
                 "CREATE DATABASE t; CREATE TABLE t.parent (id INT PRIMARY KEY);
                  CREATE TABLE t.child (id INT PRIMARY KEY, p INT, CONSTRAINT fk FOREIGN KEY (p)
                      REFERENCES parent (id) ON DELETE SET NULL);
-                 CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'nowhere.invalid', SOURCE_PORT = 1",
+                 CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'nowhere.invalid', SOURCE_PORT = 1;
+                 CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE = (t.parent)",
             )
             .await?;
         let found = findings(&config(&mysql), &["t.*"]).await?;

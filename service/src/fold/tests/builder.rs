@@ -223,6 +223,19 @@ pub(super) fn update_rows(id: u64, flags: u16, before: u8, after: u8) -> Part {
     Part::new(t::UPDATE_ROWS, body)
 }
 
+/// One row: written, deleted or updated, by which of its images there are.
+pub(super) fn rows_event(id: u64, flags: u16, old: Option<&[u8]>, new: Option<&[u8]>) -> Part {
+    let mut body = rows_head(id, flags, 2);
+    let event_type = match (old, new) {
+        (None, _) => t::WRITE_ROWS,
+        (Some(_), None) => t::DELETE_ROWS,
+        (Some(_), Some(_)) => t::UPDATE_ROWS,
+    };
+    body.extend(old.iter().chain(new.iter()).map(|_| 0b11));
+    body.extend(old.iter().chain(new.iter()).copied().flatten());
+    Part::new(event_type, body)
+}
+
 pub(super) fn delete_rows_of_columns(id: u64, columns: u8) -> Part {
     let mut body = rows_head(id, STMT_END, columns);
     body.push(u8::MAX);

@@ -223,7 +223,7 @@ fn missing_on_tables(grants: &Grants, tables: &[TableFacts]) -> Vec<Finding> {
 /// Where XA is followed the list decides which resolutions are to be expected.
 pub(super) fn no_xa_recover(grants: &Grants, xa: XaPolicy) -> Finding {
     let finding = match xa {
-        XaPolicy::Refuse => Finding::warning,
+        XaPolicy::Refuse | XaPolicy::PassOver => Finding::warning,
         XaPolicy::Track(_) => Finding::error,
     };
     finding(

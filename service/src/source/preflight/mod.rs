@@ -21,7 +21,7 @@ use super::connect::{failure, identity, server_code};
 use super::reader::{TableFacts, facts, field};
 use super::xa;
 use crate::config::SourceConfig;
-use crate::fold::XaPolicy;
+use crate::fold::{Cascades, XaPolicy};
 use crate::halt::Failure;
 use crate::preflight::{Finding, Severity, Size};
 use crate::schema::filter::Filter;
@@ -53,11 +53,15 @@ pub async fn check(
     xa: XaPolicy,
 ) -> Result<Vec<Finding>, Failure> {
     let settings = read_settings(conn).await?;
+    let mut findings = settings::check(&settings, config.server_id);
+    if settings.is_too_old() {
+        // It would not understand the other questions.
+        return Ok(findings);
+    }
     let grants = read_grants(conn, &settings).await?;
     let tables = facts(conn, None, |name| filter.matches(&name.database, &name.table)).await?;
     let cascades = read_cascades(conn, filter).await?;
     let size = size::read(conn, filter).await?;
-    let mut findings = settings::check(&settings, config.server_id);
     findings.extend(size::check_retention(&settings, &size));
     findings.extend(check_logged_databases(conn, &tables).await?);
     findings.extend(check_replica(conn, &settings).await?);
@@ -66,6 +70,15 @@ pub async fn check(
     findings.extend(tables::check(filter, overrides, &tables));
     findings.extend(tables::check_cascades(&settings, &cascades));
     Ok(findings)
+}
+
+/// What the fold has to know of foreign keys that change rows of included tables.
+///
+/// # Errors
+/// Only what keeps the source from being asked.
+pub async fn cascades(conn: &mut Conn, filter: &Filter) -> Result<Cascades, Failure> {
+    let logged = read_settings(conn).await?.logs_cascades();
+    Ok(Cascades { exist: !read_cascades(conn, filter).await?.is_empty(), logged })
 }
 
 /// Whether this is about a pattern of `tables.include` that matches no table.

@@ -76,6 +76,10 @@ impl Settings {
         (seconds != 0 && !self.is("binlog_expire_logs_auto_purge", "OFF")).then_some(seconds)
     }
 
+    pub(super) fn is_too_old(&self) -> bool {
+        self.series < OLDEST_VERSION
+    }
+
     /// Whether the rows that foreign key actions change are in the binlog.
     pub(super) fn logs_cascades(&self) -> bool {
         self.series >= LOGS_CASCADES_VERSION && !self.is("innodb_native_foreign_keys", "ON")
@@ -174,7 +178,7 @@ pub(super) fn check(settings: &Settings, our_server_id: u32) -> Vec<Finding> {
 
 fn check_version(settings: &Settings) -> Option<Finding> {
     let version = &settings.version;
-    if settings.series < OLDEST_VERSION {
+    if settings.is_too_old() {
         return Some(Finding::error(
             "source.version",
             format!("the source is MySQL {version}"),

@@ -103,8 +103,8 @@ fn check_engines(tables: &[TableFacts]) -> Vec<Finding> {
         );
         let problem = format!("{name} is of the engine {engine}");
         findings.push(if is(table, NON_TRANSACTIONAL) {
-            let reason = "the engine rolls nothing back, logs the first rows of a statement that failed, and is copied \
-                 under a lock";
+            let reason = "the engine rolls nothing back, logs the first rows of a statement that failed, may lose rows \
+                 in a repair without logging it, and is copied under a lock";
             Finding::warning("source.table.engine", problem, reason, convert)
         } else {
             let reason = "the rows of such a table are elsewhere or do not exist";

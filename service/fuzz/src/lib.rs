@@ -1,0 +1,3 @@
+//! The fuzz targets of Tidegate.
+
+pub mod targets;
