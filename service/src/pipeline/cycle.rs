@@ -58,7 +58,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let identity = source::connect::identity(&mut conn).await?;
     detach_excluded(context, &mut writer).await?;
     publish_tables(&context.status, &writer.load_tables().await?);
-    context.status.conversions(writer.load_conversions().await?.iter().map(ConversionReport::from));
+    publish_conversions(&context.status, &writer).await?;
     copy(context, &mut writer, &mut conn, progress).await?;
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
@@ -160,6 +160,12 @@ async fn copy(
     }
     snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
     progress.committed = true;
+    Ok(())
+}
+
+/// The ledger as it is stored.
+pub(super) async fn publish_conversions(status: &StatusHandle, writer: &Writer) -> Result<(), Failure> {
+    status.conversions(writer.load_conversions().await?.iter().map(ConversionReport::from));
     Ok(())
 }
 
