@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::TableName;
+use super::collation::TargetCollation;
 
 /// What a column has beside its type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub struct ColumnDetails {
     /// The target's type was set by the configuration.
     #[serde(default)]
     pub overridden: bool,
+    /// The target's collation, where it is not one that compares bytes. Chosen once, as the type is.
+    #[serde(default)]
+    pub target_collation: Option<TargetCollation>,
 }
 
 /// A column's default.

@@ -14,6 +14,7 @@ use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, Uniqueness, ch
 use crate::schema::names::Names;
 use crate::schema::phase::TablePhase;
 use crate::schema::render;
+use crate::schema::render::collation::create_collations;
 use crate::schema::{TableModel, TableName};
 
 const READ_RELATION: &str = "\
@@ -21,10 +22,13 @@ const READ_RELATION: &str = "\
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
     WHERE n.nspname = $1::text AND c.relname = $2::text";
 
+/// The locale of an ICU collation is in another column of the catalog in each of 14, 15 and 17.
 const READ_COLUMNS: &str = "\
     SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
         a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attidentity = 'a', \
-        coalesce(o.collisdeterministic, true) \
+        coalesce(o.collisdeterministic, true), \
+        CASE WHEN o.collprovider = 'i' THEN coalesce(to_jsonb(o) ->> 'colllocale', \
+            to_jsonb(o) ->> 'colliculocale', o.collcollate::text) END \
     FROM pg_attribute a LEFT JOIN pg_collation o ON o.oid = a.attcollation \
     WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
 
@@ -35,7 +39,8 @@ const READ_UNIQUE_INDEXES: &str = "\
             SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place) \
             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum \
             WHERE k.place <= i.indnkeyatts ORDER BY k.place) END, \
-        i.indpred IS NOT NULL, NOT i.indimmediate, i.indisvalid AND i.indisready \
+        i.indpred IS NOT NULL, NOT i.indimmediate, i.indisvalid AND i.indisready, \
+        NOT EXISTS (SELECT FROM pg_collation o WHERE o.oid = ANY (i.indcollation::oid[]) AND NOT o.collisdeterministic) \
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
     WHERE i.indrelid = $1::oid AND i.indisunique ORDER BY c.relname";
 
@@ -107,6 +112,7 @@ fn column(row: &Row) -> Result<TargetColumn, tokio_postgres::Error> {
         generated: row.try_get(4)?,
         identity_always: row.try_get(5)?,
         deterministic: row.try_get(6)?,
+        icu_locale: row.try_get(7)?,
     })
 }
 
@@ -117,6 +123,7 @@ fn unique_index(row: &Row) -> Result<UniqueIndex, tokio_postgres::Error> {
         partial: row.try_get(2)?,
         deferrable: row.try_get(3)?,
         valid: row.try_get(4)?,
+        deterministic: row.try_get(5)?,
     })
 }
 
@@ -276,7 +283,8 @@ pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -
         return Ok(Created { ownership: Ownership::Adopted, statements: String::new() });
     }
     let mut run = create_schema(client, &name.database).await?;
-    let statements = render::create_statements(model, &mut relations(client, &name.database).await?)?;
+    let mut statements = create_collations(model)?;
+    statements.extend(render::create_statements(model, &mut relations(client, &name.database).await?)?);
     for statement in &statements {
         client.batch_execute(statement).await.map_err(|error| failure("creating a table", &error))?;
     }

@@ -11,6 +11,7 @@ use super::statements;
 use crate::config::TargetConfig;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::preflight::Finding;
+use crate::schema::collation;
 use crate::schema::diff::{Uniqueness, check_target};
 use crate::schema::render::{self, quote_ident};
 use crate::schema::{TableModel, TableName};
@@ -77,6 +78,7 @@ pub async fn check_session(
     let mut findings = Vec::new();
     check_server(client, &mut findings).await?;
     check_role(client, &mut findings).await?;
+    check_collations(client, tables, &mut findings).await?;
     check_schemas(client, tables, &mut findings).await?;
     for model in tables {
         check_table(client, pipeline, model, &mut findings).await?;
@@ -217,6 +219,25 @@ async fn check_role(client: &Client, findings: &mut Vec<Finding>) -> Result<(), 
             ));
         }
         Err(error) => return Err(while_doing(DOING)(error)),
+    }
+    Ok(())
+}
+
+/// ICU is an option of the server's build, without which it has no collation of that provider.
+async fn check_collations(
+    client: &Client,
+    tables: &[TableModel],
+    findings: &mut Vec<Finding>,
+) -> Result<(), Failure> {
+    let is_collated = |model: &TableModel| model.columns.iter().any(collation::is_collated);
+    let has_icu = "SELECT EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i')";
+    if tables.iter().any(is_collated) && !scalar::<bool>(client, has_icu, &[]).await? {
+        findings.push(Finding::error(
+            "target.icu",
+            "the server is built without ICU",
+            "schema.collation = \"mysql\" needs nondeterministic collations, which only ICU has",
+            "set schema.collation = \"bytes\", or use a server that is built with ICU",
+        ));
     }
     Ok(())
 }

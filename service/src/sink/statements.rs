@@ -4,6 +4,7 @@
 //! without one the server infers the column's type, which is compared with the model's.
 
 use crate::halt::{Halt, Reason};
+use crate::schema::render::collation::by_bytes;
 use crate::schema::render::{qualified, quote_ident};
 use crate::schema::{Column, TableModel, TableName, TargetType};
 
@@ -22,7 +23,8 @@ pub(super) fn upsert(model: &TableModel) -> Result<String, Halt> {
     } else {
         format!("UPDATE SET {}", assignments.join(", "))
     };
-    Ok(format!("{} ON CONFLICT ({}) DO {action}", insert(model)?, names(key.into_iter())?))
+    let key = key.into_iter().map(by_bytes).collect::<Result<Vec<_>, _>>()?.join(", ");
+    Ok(format!("{} ON CONFLICT ({key}) DO {action}", insert(model)?))
 }
 
 /// Inserts a row. Parameters: every column in order.
@@ -36,7 +38,7 @@ pub(super) fn insert(model: &TableModel) -> Result<String, Halt> {
 pub(super) fn delete(model: &TableModel) -> Result<String, Halt> {
     let mut conditions = Vec::new();
     for (column, n) in key_columns(model)?.into_iter().zip(1..) {
-        conditions.push(format!("{} = ${n}", quote_ident(&column.name)?));
+        conditions.push(format!("{} = ${n}", by_bytes(column)?));
     }
     Ok(format!("DELETE FROM ONLY {} WHERE {}", qualified(&model.name)?, conditions.join(" AND ")))
 }
