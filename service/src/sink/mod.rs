@@ -19,6 +19,7 @@ pub mod objects;
 mod params;
 pub mod preflight;
 mod prepared;
+mod rebuild;
 pub mod report;
 mod rows;
 mod schema_change;
