@@ -112,6 +112,10 @@ pub struct IndexPart {
     /// Length of the prefix, in characters or, for binary columns, bytes.
     pub prefix: Option<u32>,
     pub descending: bool,
+    /// As the server prints it, quotes and backslashes escaped once more. Models recorded before it was
+    /// read have none.
+    #[serde(default)]
+    pub expression: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Everything that is made on the target for the tables of a source, as one script.
 
 use super::collation::has_collated_key;
+use super::cutover;
 use super::names::Names;
 use super::objects::{Note, Object, ObjectKind, column_notes, objects};
 use super::render::collation::create_collations;
@@ -30,6 +31,8 @@ pub struct TablePlan {
     pub create: Vec<String>,
     /// Run once the rows are there.
     pub complete: Vec<String>,
+    /// For a person to run once the application moves; comments where that person has to think.
+    pub cutover: Vec<String>,
     pub notes: Vec<Note>,
 }
 
@@ -76,13 +79,14 @@ impl Plan {
         }
         let find = |name: &TableName| models.iter().find(|model| model.name == *name);
         for (model, create) in created {
-            match completion(model, &find, &mut relations) {
-                Ok((complete, foreign_keys, mut notes)) => {
+            let completed = completion(model, &find, &mut relations);
+            match completed.and_then(|done| Ok((done, cutover::statements(model)?))) {
+                Ok(((complete, foreign_keys, mut notes), cutover)) => {
                     let mut all = column_notes(model);
                     all.append(&mut notes);
                     let TableName { database, table } = &model.name;
                     let source = format!("{database}.{table}");
-                    self.tables.push(TablePlan { source, create, complete, notes: all });
+                    self.tables.push(TablePlan { source, create, complete, cutover, notes: all });
                     self.foreign_keys.extend(foreign_keys);
                 }
                 Err(halt) => self.problems.push(shown(&halt)),
@@ -116,6 +120,13 @@ impl Plan {
         if !self.foreign_keys.is_empty() {
             script.push_str("\n-- Once both tables of a foreign key are complete:\n");
             statements(&mut script, &self.foreign_keys);
+        }
+        if self.tables.iter().any(|table| !table.cutover.is_empty()) {
+            script.push_str("\n-- Once the application moves, for a person to look at and run:\n");
+        }
+        for statement in self.tables.iter().flat_map(|table| &table.cutover) {
+            let end = if statement.starts_with("--") { "" } else { ";" };
+            comment(&mut script, &format!("  {statement}{end}"));
         }
         script
     }
