@@ -190,3 +190,20 @@ fn what_only_icu_takes_for_equal_is_never_merged() {
         Ok(())
     });
 }
+
+#[test]
+fn a_server_without_icu_is_named() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("no_icu").await?;
+        fixture.source("CREATE TABLE t (k VARCHAR(10) PRIMARY KEY)").await?;
+        // What a server that is built without it looks like.
+        fixture.target("DELETE FROM pg_collation WHERE collprovider = 'i'").await?;
+        let tidegate = Tidegate::prepare(fixture.config().set("schema.collation", "mysql"))?;
+        let check = tidegate.cli(&["check"]).await?;
+        ensure!(check.code == Some(4) && check.stdout.contains("target.icu"), "{}", check.stdout);
+        tidegate.launch(&[]).await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "target_preflight" && halt.to_string().contains("target.icu"), "{halt}");
+        Ok(())
+    });
+}

@@ -106,7 +106,10 @@ async fn preflight(context: &Context, conn: &mut Conn, writer: &Writer) -> Resul
     if config.policies.names_columns() {
         config.policies.check(&reader::tables(conn, &context.filter, types).await?)?;
     }
-    let findings = sink::preflight::check_session(writer.client(), &config.name, &[]).await?;
+    let mut findings = sink::preflight::check_session(writer.client(), &config.name, &[]).await?;
+    if types.has_collations() {
+        findings.extend(sink::preflight::without_icu(writer.client()).await?);
+    }
     refuse(Reason::TargetPreflight, &findings)?;
     Ok(())
 }

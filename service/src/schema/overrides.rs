@@ -165,6 +165,13 @@ impl Overrides {
         }
     }
 
+    /// Whether texts of some column may be compared otherwise than by bytes.
+    #[must_use]
+    pub fn has_collations(&self) -> bool {
+        let mut choices = self.collations.values().chain([&self.collation]);
+        choices.any(|choice| *choice == CollationChoice::Mysql)
+    }
+
     /// The target's collation of a column with this collation on the source.
     #[must_use]
     pub fn target_collation(

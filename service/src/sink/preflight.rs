@@ -78,7 +78,9 @@ pub async fn check_session(
     let mut findings = Vec::new();
     check_server(client, &mut findings).await?;
     check_role(client, &mut findings).await?;
-    check_collations(client, tables, &mut findings).await?;
+    if tables.iter().any(|model| model.columns.iter().any(collation::is_collated)) {
+        findings.extend(without_icu(client).await?);
+    }
     check_schemas(client, tables, &mut findings).await?;
     for model in tables {
         check_table(client, pipeline, model, &mut findings).await?;
@@ -223,23 +225,22 @@ async fn check_role(client: &Client, findings: &mut Vec<Finding>) -> Result<(), 
     Ok(())
 }
 
-/// ICU is an option of the server's build, without which it has no collation of that provider.
-async fn check_collations(
-    client: &Client,
-    tables: &[TableModel],
-    findings: &mut Vec<Finding>,
-) -> Result<(), Failure> {
-    let is_collated = |model: &TableModel| model.columns.iter().any(collation::is_collated);
+/// What keeps texts from being compared as on the source: ICU is an option of the server's build,
+/// without which it has no collation of that provider.
+///
+/// # Errors
+/// Only what keeps the check from being made.
+pub async fn without_icu(client: &Client) -> Result<Option<Finding>, Failure> {
     let has_icu = "SELECT EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i')";
-    if tables.iter().any(is_collated) && !scalar::<bool>(client, has_icu, &[]).await? {
-        findings.push(Finding::error(
-            "target.icu",
-            "the server is built without ICU",
-            "schema.collation = \"mysql\" needs nondeterministic collations, which only ICU has",
-            "set schema.collation = \"bytes\", or use a server that is built with ICU",
-        ));
+    if scalar::<bool>(client, has_icu, &[]).await? {
+        return Ok(None);
     }
-    Ok(())
+    Ok(Some(Finding::error(
+        "target.icu",
+        "the server is built without ICU",
+        "schema.collation = \"mysql\" needs nondeterministic collations, which only ICU has",
+        "set schema.collation = \"bytes\", or use a server that is built with ICU",
+    )))
 }
 
 async fn check_schemas(

@@ -284,3 +284,6 @@ async fn renamed_index(
     let sql = format!("ALTER INDEX IF EXISTS {}.{old} RENAME TO {new}", quote_ident(schema)?);
     Ok(Some((target_name, sql)))
 }
+
+#[cfg(test)]
+mod tests;
