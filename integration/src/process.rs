@@ -211,9 +211,13 @@ impl Tidegate {
         self.exit_code().await.map(drop)
     }
 
+    pub fn pid(&self) -> Result<u32> {
+        self.process().as_ref().and_then(Child::id).context("tidegate is not running")
+    }
+
     /// Any other signal, such as STOP and CONT.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        let pid = self.process().as_ref().and_then(Child::id).context("tidegate is not running")?;
+        let pid = self.pid()?;
         let pid = Pid::from_raw(i32::try_from(pid)?).context("tidegate has no process id")?;
         Ok(kill_process(pid, signal)?)
     }

@@ -128,6 +128,8 @@ pub struct SnapshotConfig {
 #[derive(Debug, Clone)]
 pub struct FoldConfig {
     pub max_buffer_bytes: usize,
+    pub spill_directory: PathBuf,
+    pub max_spill_bytes: u64,
     pub xa: XaPolicy,
 }
 

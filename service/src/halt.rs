@@ -56,7 +56,9 @@ reasons! {
     CompressedPayloadInvalid "compressed_payload_invalid"
         "A compressed transaction could not be inflated. Resume once; if it halts again and mysqlbinlog can't read the place either, the binlog is damaged: start over.",
     BufferExhausted "buffer_exhausted"
-        "One transaction is larger than fold.max_buffer_bytes. Raise it and resume.",
+        "The transactions in hand are larger than fold.max_spill_bytes allows. Raise it, and resume.",
+    SpillFailed "spill_failed"
+        "A spill file for a transaction that is larger than memory could not be written or read. Make room in fold.spill_directory or name another one, and resume.",
     XaCommitWithoutPrepare "xa_commit_without_prepare"
         "An XA transaction is committed whose prepare Tidegate has not seen, so its rows are missing here. Start over, as the runbook says.",
     XaRollbackWithoutPrepare "xa_rollback_without_prepare"
@@ -64,7 +66,7 @@ reasons! {
     XaPreparedGtidMismatch "xa_prepared_gtid_mismatch"
         "An XA transaction is prepared again that was never resolved in the binlog: a session resolved it with sql_log_bin=0. Start over, as the runbook says.",
     XaPreparedPoolExhausted "xa_prepared_pool_exhausted"
-        "More XA transactions are prepared and unresolved than fold.xa_max_prepared or fold.xa_max_bytes allow. Resolve those that their application has forgotten, or raise the bound, then resume.",
+        "More XA transactions are prepared and unresolved than fold.xa_max_prepared allows. Resolve those that their application has forgotten, or raise the bound, then resume.",
     DdlUnparsed "ddl_unparsed"
         "A statement could not be read well enough to tell which tables it touches. Report the shape of the statement; to go on without a release that reads it, start over.",
     DdlUnsupported "ddl_unsupported"

@@ -30,6 +30,7 @@ pub mod shutdown;
 pub mod sink;
 pub mod snapshot;
 pub mod source;
+pub mod spill;
 pub mod status;
 pub mod telemetry;
 pub mod tls;

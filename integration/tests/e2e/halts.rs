@@ -292,21 +292,23 @@ fn a_control_schema_that_is_not_ours_is_not_guessed_at() {
 }
 
 #[test]
-fn a_transaction_beyond_the_buffer_waits_for_a_larger_one() {
+fn a_transaction_beyond_the_bound_waits_for_a_larger_one() {
     run(async {
         let fixture = Servers::shared().await?.fixture("buffer").await?;
         fixture.source("CREATE TABLE big (id INT PRIMARY KEY, body LONGTEXT)").await?;
-        let mut tidegate = Tidegate::start(fixture.config().set("fold.max_buffer_bytes", "1MiB")).await?;
+        let config =
+            fixture.config().set("fold.max_buffer_bytes", "1MiB").set("fold.max_spill_bytes", "1MiB");
+        let mut tidegate = Tidegate::start(config).await?;
         tidegate.wait_state("streaming").await?;
         fixture
-            .source("BEGIN; INSERT INTO big VALUES (1, REPEAT('x', 700000)); INSERT INTO big VALUES (2, REPEAT('y', 700000)); COMMIT")
+            .source("BEGIN; INSERT INTO big VALUES (1, REPEAT('x', 700000)); INSERT INTO big VALUES (2, REPEAT('y', 700000)); INSERT INTO big VALUES (3, REPEAT('z', 700000)); COMMIT")
             .await?;
         let halt = tidegate.wait_halt().await?;
         check_halt(&fixture, &tidegate, &halt, "buffer_exhausted").await?;
         let rows = fixture.target_scalar("SELECT count(*) FROM big").await?;
         ensure!(rows.as_deref() == Some("0"), "{rows:?} rows of a transaction that was refused");
         tidegate.stop().await?;
-        tidegate.config.put("fold.max_buffer_bytes", "4MiB");
+        tidegate.config.put("fold.max_spill_bytes", "4MiB");
         tidegate.launch(&[]).await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await

@@ -15,6 +15,7 @@ mod schema_objects;
 mod sink;
 mod snapshot;
 mod source;
+mod spill;
 mod tampered;
 mod target_checks;
 mod types;

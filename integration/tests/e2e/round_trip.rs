@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Result, ensure};
+use anyhow::ensure;
 use tidegate_integration::{Servers, Tidegate, run};
 
 /// A type of the source; the target's `data_type`, `character_maximum_length`, `numeric_precision`,

@@ -1,9 +1,7 @@
 //! The target is what a careful administrator would have made by hand, and `tidegate plan` says so.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context as _, Result, ensure};
-use tidegate_integration::wait::{Look, until};
+use tidegate_integration::wait::{self, Look, until};
 use tidegate_integration::{Fixture, Servers, Tidegate, run};
 
 const TABLES: &str = r"
@@ -157,16 +155,12 @@ fn what_is_built_follows_schema_changes() {
             session.exec(&format!("SET search_path = {}; ", fixture.source)).await?;
             let expected = comparable(session.rows(CATALOG).await?);
             // The objects are built after the rows' commit.
-            let started = Instant::now();
-            loop {
+            wait::until(format!("what was planned after {change}"), || async {
                 let made = comparable(fixture.target_rows(CATALOG).await?);
-                if made == expected {
-                    break;
-                }
-                let waited = started.elapsed() > Duration::from_secs(20);
-                ensure!(!waited, "after {change}: made {made:#?}\nplanned {expected:#?}");
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
+                let missing = || format!("made {made:#?}\nplanned {expected:#?}");
+                Ok(if made == expected { Look::Done(()) } else { Look::NotYet(missing()) })
+            })
+            .await?;
             fixture.assert_same().await?;
         }
         ensure!(tidegate.stop().await? == Some(0));

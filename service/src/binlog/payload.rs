@@ -30,7 +30,7 @@ pub enum PayloadError {
     #[error("transaction payload: {0}")]
     Envelope(#[from] EnvelopeError),
     /// One event alone exceeds the bound given.
-    #[error("transaction payload: an event of {length} bytes exceeds the buffer's bound")]
+    #[error("transaction payload: an event of {length} bytes exceeds the bound")]
     EventTooLarge { length: usize },
 }
 

@@ -39,7 +39,7 @@ pub(super) fn config(mut settings: Settings<'_>) -> Result<Config, Problems> {
     let policies = policies::policies(&settings).map(Arc::new);
     let types = types(&mut settings);
     let snapshot = snapshot(&mut settings);
-    let fold = fold(&settings);
+    let fold = fold(&mut settings);
     let apply = apply(&settings);
     let ddl = ddl(&mut settings);
     let retry = retry(&mut settings);
@@ -266,13 +266,29 @@ fn snapshot(settings: &mut Settings<'_>) -> Option<SnapshotConfig> {
     })
 }
 
-fn fold(settings: &Settings<'_>) -> Option<FoldConfig> {
+/// A directory that is there. Whether files can be made in it is found out by whoever makes them:
+/// other commands may run as another user.
+fn directory(settings: &mut Settings<'_>, path: &str) -> Option<PathBuf> {
+    let directory = PathBuf::from(settings.text(path)?);
+    if !directory.is_dir() {
+        settings.problems.add(path, format!("{} is not a directory", directory.display()));
+        return None;
+    }
+    Some(directory)
+}
+
+fn fold(settings: &mut Settings<'_>) -> Option<FoldConfig> {
     let bounds = PoolBounds {
         transactions: settings.number("fold.xa_max_prepared")?,
         bytes: settings.number("fold.xa_max_bytes")?,
     };
     let xa = if settings.text("fold.xa")? == "track" { XaPolicy::Track(bounds) } else { XaPolicy::Refuse };
-    Some(FoldConfig { max_buffer_bytes: settings.number("fold.max_buffer_bytes")?, xa })
+    Some(FoldConfig {
+        max_buffer_bytes: settings.number("fold.max_buffer_bytes")?,
+        spill_directory: directory(settings, "fold.spill_directory")?,
+        max_spill_bytes: settings.number("fold.max_spill_bytes")?,
+        xa,
+    })
 }
 
 fn apply(settings: &Settings<'_>) -> Option<ApplyConfig> {

@@ -63,7 +63,7 @@ fn minimal_file_takes_the_documented_defaults() {
     assert_eq!(config.source.server_id, 4242);
     assert_eq!(config.target.tls.mode, TlsMode::EncryptOnly);
     assert_eq!(config.source.heartbeat_period, Duration::from_secs(5));
-    assert_eq!(config.fold.max_buffer_bytes, 256 << 20);
+    assert_eq!(config.fold.max_buffer_bytes, 64 << 20);
     assert_eq!(config.admin.listen.to_string(), "127.0.0.1:8321");
     assert_eq!(config.log.filter, "off,tidegate=info");
     assert!(config.source.password.is_none() && config.target.synchronous_commit);
@@ -314,6 +314,7 @@ fn every_key_makes_a_difference() {
             "admin.listen" => "127.0.0.1:1".to_owned(),
             "log.level" => "debug".to_owned(),
             "fold.xa" => "refuse".to_owned(),
+            "fold.spill_directory" => "/".to_owned(),
             "retry.initial_backoff" => "20ms".to_owned(),
             "ddl.policy" => "resync".to_owned(),
             "ddl.ignore" => "drop_table app.t".to_owned(),

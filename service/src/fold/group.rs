@@ -1,9 +1,11 @@
 //! One open group: the grammar from its GTID to its terminator.
 
-use super::buffer::Buffer;
+use std::sync::Arc;
+
 use super::maps::{Mapped, StatementMaps};
+use super::spill::Spill;
 use super::statement::{self, Context, Ddl, Statement, XaVerb};
-use super::unit::RowsChange;
+use super::unit::{Changes, RowsChange};
 use super::xa::{Verdict, XidDigest};
 use super::{Extent, FoldPolicy, Known, XaPolicy};
 use crate::binlog::event::{
@@ -15,6 +17,10 @@ use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
 use crate::schema::alter::StatementFacts;
 use crate::schema::filter::Filter;
+
+/// Longest event that a payload may hold: what the server itself sends uncompressed (MySQL manual,
+/// `max_allowed_packet`).
+const INFLATED_EVENT_MAX: usize = 1 << 30;
 
 /// How a group ended.
 #[derive(Debug)]
@@ -51,11 +57,12 @@ pub(super) struct Group {
     /// Whether anything came since the phase began.
     has_items: bool,
     statement: StatementMaps,
-    buffer: Buffer,
+    changes: Changes,
     xa: XaPolicy,
     /// Of the XA transaction that the group holds.
     xid: Option<XidDigest>,
     max_buffer_bytes: usize,
+    spill: Arc<dyn Spill>,
     /// The replicated table of CREATE TABLE … SELECT.
     created: Option<Box<(Ddl, StatementFacts)>>,
 }
@@ -68,10 +75,11 @@ impl Group {
             phase: Phase::Head,
             has_items: false,
             statement: StatementMaps::default(),
-            buffer: Buffer::new(policy.max_buffer_bytes),
+            changes: Changes::default(),
             xa: policy.xa,
             xid: None,
             max_buffer_bytes: policy.max_buffer_bytes,
+            spill: Arc::clone(&policy.spill),
             created: None,
         }
     }
@@ -81,9 +89,10 @@ impl Group {
     }
 
     /// Takes the ended group apart, if it is as long as its GTID event said.
-    pub(super) fn finish(self) -> Result<(GtidEvent, Buffer), Halt> {
+    pub(super) fn finish(mut self) -> Result<(GtidEvent, Changes), Halt> {
         if self.extent.is_complete() {
-            return Ok((self.head, self.buffer));
+            self.changes.finish()?;
+            return Ok((self.head, self.changes));
         }
         let detail =
             format!("the transaction ends {} bytes before its announced length", self.extent.remaining);
@@ -140,7 +149,7 @@ impl Group {
             return Err(shape("a payload inside a transaction"));
         }
         let mut ended = None;
-        let mut reader = PayloadReader::new(event, self.max_buffer_bytes)?;
+        let mut reader = PayloadReader::new(event, INFLATED_EVENT_MAX)?;
         while let Some(inner) = reader.next_event()? {
             if ended.is_some() {
                 return Err(Halt::new(
@@ -192,7 +201,7 @@ impl Group {
             }
             let change = RowsChange { map: map.clone(), kind, flags, images: event.images };
             match &self.created {
-                None => self.buffer.push(change, held)?,
+                None => self.changes.push(change, held, self.max_buffer_bytes, &*self.spill)?,
                 // They are in the table when it is read from the source.
                 Some(created) if is_only_table(&created.0, &change.map) => {}
                 Some(_) => return Err(shape("CREATE TABLE … SELECT changes another table")),

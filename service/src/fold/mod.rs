@@ -18,11 +18,12 @@
 //! Between groups: FORMAT_DESCRIPTION, ROTATE, PREVIOUS_GTIDS, STOP, HEARTBEAT. An event of an
 //! unknown type that the server marked as ignorable is skipped anywhere, and counted.
 
-mod buffer;
+mod changes;
 mod charset;
 mod group;
 mod lexer;
 mod maps;
+pub mod spill;
 pub mod statement;
 mod temporary;
 pub mod unit;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use crate::binlog::event::{Event, EventHeader, GtidEvent, RawEvent, event_type, type_name};
 use crate::fold::group::{Ended, Group};
 use crate::fold::maps::MapCache;
+use crate::fold::spill::Spill;
 use crate::fold::temporary::TemporaryTables;
 use crate::fold::unit::{Fingerprint, Prepared, SchemaChange, Transaction, Unit};
 use crate::fold::xa::{Pool, PoolBounds, XidDigest};
@@ -50,8 +52,9 @@ pub struct FoldPolicy {
     /// Applied to table maps, before anything of a row is decoded, and to the names of schema changes.
     pub filter: Arc<Filter>,
     pub xa: XaPolicy,
-    /// Bound on the bytes that an open group's rows may hold.
+    /// Bytes of an open group's rows that are held in memory; what is beyond them is spilled.
     pub max_buffer_bytes: usize,
+    pub spill: Arc<dyn Spill>,
 }
 
 /// What becomes of two-phase XA transactions (`fold.xa`).
@@ -241,34 +244,28 @@ impl Fold {
 
     /// The only way out for rows: the group has reached its terminator and is whole.
     fn release(&mut self, group: Group, ended: Ended) -> Result<Unit, Halt> {
-        let (head, buffer) = group.finish()?;
+        let (head, changes) = group.finish()?;
         let fingerprint = fingerprint(&head);
         let gtid = head.gtid;
-        let (changes, bytes) = buffer.into_parts();
         Ok(match ended {
             Ended::Prepared(xid) => {
-                self.pool.prepare(xid, &gtid, changes, bytes).map_err(|halt| halt.at_gtid(&gtid))?;
+                let pooled = self.pool.prepare(xid, &gtid, changes, &*self.policy.spill);
+                pooled.map_err(|halt| halt.at_gtid(&gtid))?;
                 // Not processed: nothing has happened yet.
                 Unit::Prepared(Prepared { gtid, fingerprint })
             }
             Ended::Committed => {
                 self.position.insert(&gtid);
-                Unit::Transaction(Transaction { gtid, fingerprint, changes, bytes, resolves: None })
+                Unit::Transaction(Transaction { gtid, fingerprint, changes, resolves: None })
             }
             Ended::Resolved(xid, verdict) => {
-                let resolved = self.pool.resolve(xid, verdict).map_err(|halt| halt.at_gtid(&gtid))?;
-                let (changes, bytes, resolution) = resolved;
+                let resolved = self.pool.resolve(xid, verdict);
+                let (changes, resolution) = resolved.map_err(|halt| halt.at_gtid(&gtid))?;
                 self.position.insert(&gtid);
                 if let Some(prepare) = &resolution.prepare {
                     self.position.insert(prepare);
                 }
-                Unit::Transaction(Transaction {
-                    gtid,
-                    fingerprint,
-                    changes,
-                    bytes,
-                    resolves: Some(resolution),
-                })
+                Unit::Transaction(Transaction { gtid, fingerprint, changes, resolves: Some(resolution) })
             }
             Ended::SchemaChange(change) => {
                 let (statement, facts) = *change;

@@ -1,21 +1,29 @@
 mod builder;
 mod properties;
+mod spill;
 mod xa;
 
 use bytes::Bytes;
 
-use super::unit::RowsKind;
+use super::unit::{RowsChange, RowsKind};
 use super::*;
 use crate::binlog::event::event_type as t;
 use crate::fold::statement::DdlKind;
 use builder::*;
+use spill::Stores;
 
-const MAX_BUFFER_BYTES: usize = 1 << 20;
+/// So few that most transactions of several events are spilled.
+const MAX_BUFFER_BYTES: usize = 300;
 
 /// Replicates database `app`, but not its table `app.skipped`.
 fn policy() -> FoldPolicy {
     let filter = Filter::new(&["app.*".to_owned()], &["app.skipped".to_owned()]).unwrap();
-    FoldPolicy { filter: Arc::new(filter), xa: XaPolicy::Refuse, max_buffer_bytes: MAX_BUFFER_BYTES }
+    let spill = Arc::new(Stores::bounded(1 << 20));
+    FoldPolicy { filter: Arc::new(filter), xa: XaPolicy::Refuse, max_buffer_bytes: MAX_BUFFER_BYTES, spill }
+}
+
+fn changes(transaction: &Transaction) -> Vec<RowsChange> {
+    transaction.changes.iter().collect::<Result<_, _>>().unwrap()
 }
 
 fn run(events: impl IntoIterator<Item = RawEvent>) -> (Vec<Unit>, GtidSet, Option<Halt>) {
@@ -74,11 +82,11 @@ fn with(parts: &[Part], last: Part) -> Vec<Part> {
 #[test]
 fn xid_commits() {
     let committed = transaction(ROWS_ONLY, &with(&row_items(), xid()));
-    let [change] = committed.changes.as_slice() else { panic!("one change") };
+    let [change] = &changes(&committed)[..] else { panic!("one change") };
     assert_eq!((change.map.database.as_str(), change.map.table.as_str()), ("app", "t"));
     assert_eq!((change.kind, change.flags), (RowsKind::Write, STMT_END));
     assert_eq!(change.images, image(5, 5));
-    assert!(committed.bytes >= image(5, 5).len());
+    assert!(committed.changes.bytes() >= image(5, 5).len());
     let (original_commit_micros, immediate_commit_micros) = commit_micros(1);
     let transaction_length = committed.fingerprint.transaction_length;
     let expected = Fingerprint { original_commit_micros, immediate_commit_micros, transaction_length };
@@ -147,7 +155,7 @@ fn filtered_rows_are_dropped_unread() {
         xid(),
     ];
     let committed = transaction(ROWS_ONLY, &parts);
-    let images: Vec<_> = committed.changes.iter().map(|change| change.images.clone()).collect();
+    let images: Vec<_> = changes(&committed).into_iter().map(|change| change.images).collect();
     assert_eq!(images, [image(5, 5), image(6, 6)]);
     // Only what the event's own frame needs is read of them.
     refuses(ROWS_ONLY, &[begin(), table_map(2, "skipped"), garbage, xid()], Reason::EventMalformed);
@@ -209,7 +217,7 @@ fn rows_are_read_with_the_map_they_name() {
         query("COMMIT"),
     ];
     let tables: Vec<_> =
-        transaction(ROWS_ONLY, &parts).changes.iter().map(|change| change.map.table.clone()).collect();
+        changes(&transaction(ROWS_ONLY, &parts)).iter().map(|change| change.map.table.clone()).collect();
     assert_eq!(tables, ["u", "t", "u", "v"]);
 }
 
@@ -244,7 +252,8 @@ fn a_map_with_a_known_id_and_another_body_is_read_anew() {
 fn equal_maps_are_shared() {
     let parts = [row_items(), row_items()[1..].to_vec(), vec![xid()]].concat();
     let committed = transaction(ROWS_ONLY, &parts);
-    assert!(Arc::ptr_eq(&committed.changes[0].map, &committed.changes[1].map));
+    let rows = changes(&committed);
+    assert!(Arc::ptr_eq(&rows[0].map, &rows[1].map));
 }
 
 #[test]
@@ -276,7 +285,7 @@ fn partial_images_are_refused_where_they_matter() {
         assert_eq!(halt.table.as_deref(), Some("app.t"));
     }
     let parts = [begin(), table_map(1, "t"), update_rows(1, STMT_END, 0b11, 0b11), xid()];
-    assert_eq!(transaction(ROWS_ONLY, &parts).changes[0].kind, RowsKind::Update);
+    assert_eq!(changes(&transaction(ROWS_ONLY, &parts))[0].kind, RowsKind::Update);
 }
 
 #[test]
@@ -304,9 +313,9 @@ fn rows_and_map_agree_in_columns() {
 
 #[test]
 fn rows_beyond_the_bound_are_refused() {
-    let policy = FoldPolicy { max_buffer_bytes: 1000, ..policy() };
+    let policy = FoldPolicy { spill: Arc::new(Stores::bounded(1000)), ..policy() };
     let mut parts = vec![begin(), table_map(1, "t")];
-    parts.extend((0..20).map(|value| write_rows(1, 0, value)));
+    parts.extend((0..100_000).map(|value| write_rows(1, 0, value)));
     let (units, _, halt) = Fold::new(GtidSet::new(), None, policy.clone()).run(group(1, ROWS_ONLY, &parts));
     assert_eq!((units.len(), halt.unwrap().reason), (0, Reason::BufferExhausted));
     // Filtered rows are not held.
@@ -645,7 +654,7 @@ fn payloads_are_opened() {
     let rows = [with(&row_items(), of_type(t::ROWS_QUERY)), row_items()[1..].to_vec()].concat();
     let committed = transaction(ROWS_ONLY, &[payload(&with(&rows, xid()))]);
     assert_eq!(committed.changes.len(), 2);
-    assert_eq!(committed.changes[1].images, image(5, 5));
+    assert_eq!(changes(&committed)[1].images, image(5, 5));
     let mut xa = rows;
     xa[0] = query("XA START X'67',X'',1");
     xa.extend([query("XA END X'67',X'',1"), xa_prepare(true)]);
@@ -679,7 +688,7 @@ fn invalid_payloads_are_refused() {
 #[test]
 fn payloads_are_inflated_under_the_bound() {
     let mut parts = vec![begin(), table_map(1, "t")];
-    parts.extend((0..50_000).map(|_| write_rows(1, 0, 7)));
+    parts.extend((0..100_000).map(|_| write_rows(1, 0, 7)));
     parts.extend([write_rows(1, STMT_END, 7), xid()]);
     refuses(ROWS_ONLY, &[payload(&parts)], Reason::BufferExhausted);
     parts[1] = table_map(1, "skipped");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use super::changes::Changes;
 use super::xa::XidDigest;
 use crate::binlog::table_map::TableMap;
 use crate::gtid::Gtid;
@@ -39,7 +40,7 @@ impl Unit {
 
     /// Whether it only moves the position.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         match self {
             Self::Transaction(transaction) => transaction.changes.is_empty(),
             Self::Prepared(_) => true,
@@ -47,11 +48,11 @@ impl Unit {
         }
     }
 
-    /// Bytes held by the unit, for the channel's bound.
+    /// Bytes of memory held by the unit, for the channel's bound.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Transaction(transaction) => transaction.bytes,
+            Self::Transaction(transaction) => transaction.changes.bytes(),
             Self::Prepared(_) => 0,
             // Literals and names are no longer than the text.
             Self::SchemaChange(change) => {
@@ -78,9 +79,7 @@ pub struct Fingerprint {
 pub struct Transaction {
     pub gtid: Gtid,
     pub fingerprint: Fingerprint,
-    pub changes: Vec<RowsChange>,
-    /// Bytes held by `changes`, for the channel's bound.
-    pub bytes: usize,
+    pub changes: Changes,
     /// For XA COMMIT and XA ROLLBACK.
     pub resolves: Option<Resolution>,
 }

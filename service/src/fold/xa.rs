@@ -10,7 +10,8 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use super::unit::{Resolution, RowsChange};
+use super::spill::Spill;
+use super::unit::{Changes, Resolution};
 use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
 
@@ -100,15 +101,14 @@ fn unhex(digits: &str) -> Option<Vec<u8>> {
 pub struct PoolBounds {
     /// Prepared transactions, those without rows for us included.
     pub transactions: usize,
-    /// Bytes of all their rows together.
+    /// Bytes of memory that all their rows may hold together; what is beyond them is spilled.
     pub bytes: usize,
 }
 
 /// A prepared transaction's rows, in the order in which they were written.
 struct Prepared {
     gtid: Gtid,
-    changes: Vec<RowsChange>,
-    bytes: usize,
+    changes: Changes,
 }
 
 /// The prepared transactions that are not resolved.
@@ -136,13 +136,19 @@ impl Pool {
         Self { bounds, prepared: HashMap::new(), bytes: 0, startup }
     }
 
+    /// Bytes of memory that the rows hold.
+    #[cfg(test)]
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes in a prepared transaction. The same prepare may be sent again.
     pub(super) fn prepare(
         &mut self,
         xid: XidDigest,
         gtid: &Gtid,
-        changes: Vec<RowsChange>,
-        bytes: usize,
+        mut changes: Changes,
+        spill: &dyn Spill,
     ) -> Result<(), Halt> {
         if let Some(open) = self.prepared.get(&xid) {
             if open.gtid == *gtid {
@@ -155,46 +161,40 @@ impl Pool {
             );
             return Err(Halt::new(Reason::XaPreparedGtidMismatch, detail));
         }
-        self.admit(bytes)?;
-        self.prepared.insert(xid, Prepared { gtid: gtid.clone(), changes, bytes });
-        self.bytes += bytes;
-        Ok(())
-    }
-
-    fn admit(&self, bytes: usize) -> Result<(), Halt> {
-        let PoolBounds { transactions, bytes: limit } = self.bounds;
-        let exhausted = |detail| Err(Halt::new(Reason::XaPreparedPoolExhausted, detail));
+        let PoolBounds { transactions, bytes } = self.bounds;
         if self.prepared.len() >= transactions {
-            return exhausted(format!("{transactions} prepared XA transactions wait for their resolution"));
+            let detail = format!("{transactions} prepared XA transactions wait for their resolution");
+            return Err(Halt::new(Reason::XaPreparedPoolExhausted, detail));
         }
-        if self.bytes.saturating_add(bytes) > limit {
-            return exhausted(format!("the rows of prepared XA transactions take more than {limit} bytes"));
+        if self.bytes.saturating_add(changes.bytes()) > bytes {
+            changes.spill(spill)?;
         }
+        self.bytes += changes.bytes();
+        self.prepared.insert(xid, Prepared { gtid: gtid.clone(), changes });
         Ok(())
     }
 
-    /// Takes out what a commit or rollback resolves: its rows, the bytes they hold, and what
-    /// becomes true with it.
+    /// Takes out what a commit or rollback resolves: its rows, and what becomes true with it.
     pub(super) fn resolve(
         &mut self,
         xid: XidDigest,
         verdict: Verdict,
-    ) -> Result<(Vec<RowsChange>, usize, Resolution), Halt> {
+    ) -> Result<(Changes, Resolution), Halt> {
         let startup = self.startup.remove(&xid).then_some(xid);
-        let Some(Prepared { gtid, changes, bytes }) = self.prepared.remove(&xid) else {
+        let Some(Prepared { gtid, changes }) = self.prepared.remove(&xid) else {
             if startup.is_some() {
-                return Ok((Vec::new(), 0, Resolution { prepare: None, startup }));
+                return Ok((Changes::default(), Resolution { prepare: None, startup }));
             }
             return Err(Halt::new(
                 verdict.unknown(),
                 "an XA transaction is resolved whose prepare was neither in the stream nor listed by the source",
             ));
         };
-        self.bytes -= bytes;
+        self.bytes -= changes.bytes();
         let resolution = Resolution { prepare: Some(gtid), startup };
         Ok(match verdict {
-            Verdict::Commit => (changes, bytes, resolution),
-            Verdict::Rollback => (Vec::new(), 0, resolution),
+            Verdict::Commit => (changes, resolution),
+            Verdict::Rollback => (Changes::default(), resolution),
         })
     }
 }

@@ -7,6 +7,7 @@ use mysql_async::Conn;
 
 use super::stream::End;
 use super::{Context, continuity, stream};
+use crate::fold::spill::Spill;
 use crate::fold::xa::XidDigest;
 use crate::fold::{Fold, FoldPolicy};
 use crate::halt::{Failure, Halt, Reason};
@@ -74,6 +75,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
         filter: context.filter.clone(),
         xa: config.fold.xa,
         max_buffer_bytes: config.fold.max_buffer_bytes,
+        spill: Arc::clone(&context.spill) as Arc<dyn Spill>,
     };
     let startup = startup_xids(&mut conn, &mut writer).await?;
     let fold = Fold::new(resume.processed, resume.overlap, policy).with_startup_xids(startup);
@@ -101,7 +103,11 @@ async fn startup_xids(conn: &mut Conn, writer: &mut Writer) -> Result<BTreeSet<X
 async fn preflight(context: &Context, conn: &mut Conn, writer: &Writer) -> Result<(), Failure> {
     let config = &context.config;
     let (settings, types) = (&config.source, &config.types);
-    let findings = source::preflight::check(conn, settings, &context.filter, types, config.fold.xa).await?;
+    let mut findings =
+        source::preflight::check(conn, settings, &context.filter, types, config.fold.xa).await?;
+    if writer.checkpoint().position.is_some() {
+        source::preflight::allow_idle_patterns(&mut findings);
+    }
     refuse(Reason::SourcePreflight, &findings)?;
     if config.policies.names_columns() {
         config.policies.check(&reader::tables(conn, &context.filter, types).await?)?;

@@ -23,6 +23,7 @@ use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::filter::Filter;
 use crate::shutdown::Shutdown;
 use crate::sink::{self, writer::Writer};
+use crate::spill::SpillDirectory;
 use crate::status::{State, StatusHandle};
 use budget::Budget;
 use stream::End;
@@ -46,6 +47,7 @@ pub enum Outcome {
 struct Context {
     config: Config,
     filter: Arc<Filter>,
+    spill: Arc<SpillDirectory>,
     status: StatusHandle,
     shutdown: Shutdown,
 }
@@ -65,7 +67,8 @@ pub async fn run(
 ) -> Result<Outcome, crate::schema::filter::FilterError> {
     let filter = Arc::new(Filter::new(&config.tables.include, &config.tables.exclude)?);
     let mut budget = Budget::new(config.retry.clone());
-    let context = Context { config, filter, status, shutdown };
+    let spill = SpillDirectory::new(config.fold.spill_directory.clone(), config.fold.max_spill_bytes);
+    let context = Context { config, filter, spill: Arc::new(spill), status, shutdown };
     loop {
         let Err(halt) = context.run_until_halt(&mut budget).await else { return Ok(Outcome::Stopped) };
         tracing::error!(reason = halt.reason.name(), remedy = halt.reason.remedy(), "halted: {halt}");

@@ -404,7 +404,8 @@ async fn write_transaction(
     // An earlier attempt may have been cut off between encoding and counting.
     rows.stored.clear();
     rows.removed.clear();
-    for change in &transaction.changes {
+    for change in transaction.changes.iter() {
+        let change = change.map_err(|halt| Interrupt::Unit { unit: place.unit, failure: halt.into() })?;
         let found = tables.find(&change.map.database, &change.map.table);
         let interrupt = |failure| {
             let name = TableName { database: change.map.database.clone(), table: change.map.table.clone() };
@@ -422,7 +423,7 @@ async fn write_transaction(
         }
         let writing = table.writing().map_err(|halt| interrupt(halt.into()))?;
         let origin = Origin::Row { unit: place.unit, table: index };
-        let written = rows.write(tx, &writing, change, origin).await;
+        let written = rows.write(tx, &writing, &change, origin).await;
         *counts.entry((index, change.kind)).or_default() += written.map_err(|error| match error {
             RowError::Obstacle(Obstacle::Halt(halt)) => interrupt(halt.into()),
             RowError::Obstacle(Obstacle::Change(change)) => {

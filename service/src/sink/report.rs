@@ -4,9 +4,11 @@
 use tokio_postgres::{Client, Row};
 
 use super::checkpoint::{self, Checkpoint};
+use super::connect::log_in;
 use super::conversions::{self, Conversion};
 use super::error::while_doing;
 use super::table_state::{self, TableState};
+use crate::config::TargetConfig;
 use crate::halt::Failure;
 
 const DOING: &str = "reading the control schema";
@@ -64,6 +66,13 @@ pub async fn read(client: &Client, pipeline: &str) -> Result<Option<Report>, Fai
     let has_ledger: bool = row.try_get(0).map_err(while_doing(DOING))?;
     let conversions = if has_ledger { conversions::load(client, pipeline).await? } else { Vec::new() };
     Ok(Some(Report { checkpoint, tables, halts, conversions }))
+}
+
+/// Whether the pipeline has copied its tables once and has a position to go on from.
+pub async fn has_position(config: &TargetConfig, pipeline: &str) -> Result<bool, Failure> {
+    let client = log_in(config).await?;
+    let known = read(&client, pipeline).await?;
+    Ok(known.is_some_and(|report| report.checkpoint.position.is_some()))
 }
 
 fn halt(row: &Row) -> Result<RecordedHalt, tokio_postgres::Error> {

@@ -10,6 +10,7 @@ use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableName;
 use crate::schema::filter::Filter;
 use crate::source::dump::Dump;
+use crate::spill::SpillDirectory;
 
 /// The first DDL statement on the table that is in `until` and not in `from`, if there is one.
 /// Read from the binlog, since a table looks the same after TRUNCATE, and after another one has
@@ -34,6 +35,10 @@ pub(super) async fn on_table_between(
         filter: Arc::new(only(table)?),
         xa: XaPolicy::Refuse,
         max_buffer_bytes: config.fold.max_buffer_bytes,
+        spill: Arc::new(SpillDirectory::new(
+            config.fold.spill_directory.clone(),
+            config.fold.max_spill_bytes,
+        )),
     };
     let mut fold = Fold::new(from.clone(), None, policy);
     let mut dump = Dump::open_to_end(&config.source, &replica_uuid.to_string(), from).await?;

@@ -27,6 +27,7 @@ const COMMIT_SECONDS: &str = "tidegate_commit_seconds";
 const EVENTS: &str = "tidegate_events_total";
 const BYTES_RECEIVED: &str = "tidegate_bytes_received_total";
 const CHANNEL_BYTES: &str = "tidegate_channel_bytes";
+const SPILL_BYTES: &str = "tidegate_spill_bytes";
 const RETRIES: &str = "tidegate_retries_total";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,7 @@ const METRICS: &[(&str, Kind, Unit, &str)] = &[
     (EVENTS, Kind::Counter, Unit::Count, "Binlog events received."),
     (BYTES_RECEIVED, Kind::Counter, Unit::Bytes, "Bytes of binlog events received."),
     (CHANNEL_BYTES, Kind::Gauge, Unit::Bytes, "Bytes of transactions that wait to be applied."),
+    (SPILL_BYTES, Kind::Gauge, Unit::Bytes, "Bytes of transactions in spill files."),
     (RETRIES, Kind::Counter, Unit::Count, "Cycles that ended in a failure and were started over, by the side that failed."),
 ];
 
@@ -121,6 +123,12 @@ impl Default for Received {
 #[expect(clippy::cast_precision_loss, reason = "a gauge; exact up to 2^53 bytes")]
 pub fn channel_bytes(bytes: usize) {
     gauge!(CHANNEL_BYTES).set(bytes as f64);
+}
+
+/// Bytes of transactions in spill files.
+#[expect(clippy::cast_precision_loss, reason = "a gauge; exact up to 2^53 bytes")]
+pub fn spilled(bytes: u64) {
+    gauge!(SPILL_BYTES).set(bytes as f64);
 }
 
 /// One batch was committed.

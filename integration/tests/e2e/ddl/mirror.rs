@@ -59,6 +59,12 @@ fn a_database_is_dropped_with_its_tables() {
             .target_scalar(&format!("SELECT count(*) FROM pg_tables WHERE schemaname = '{other}'"))
             .await?;
         ensure!(left.as_deref() == Some("0"), "{left:?} tables are left");
+        // Its pattern matches nothing now, which a restart takes as it is.
+        ensure!(tidegate.stop().await? == Some(0));
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        let check = tidegate.cli(&["check"]).await?;
+        ensure!(check.code == Some(0) && check.stdout.contains("matches no table"), "{}", check.stdout);
         fixture.source(&format!("CREATE DATABASE {other}; CREATE TABLE {other}.a (id INT PRIMARY KEY, v INT); INSERT INTO {other}.a VALUES (1, 2)")).await?;
         tidegate.caught_up(&fixture).await?;
         let value = fixture.target_scalar(&format!("SELECT v FROM {other}.a")).await?;

@@ -146,8 +146,8 @@ fn write_image(row: &[Value], out: &mut Vec<u8>) {
 
 /// The transaction with this number.
 pub(super) fn transaction(gno: u64, changes: Vec<RowsChange>) -> Transaction {
-    let bytes = changes.iter().map(|change| change.images.len()).sum();
-    Transaction { gtid: gtid(gno), fingerprint: fingerprint(gno), changes, bytes, resolves: None }
+    let changes = changes.into_iter().collect();
+    Transaction { gtid: gtid(gno), fingerprint: fingerprint(gno), changes, resolves: None }
 }
 
 /// A DDL statement with this number.

@@ -109,8 +109,8 @@ fn a_lock_that_cannot_be_had_halts_and_leaves_nothing_waiting() {
             let Failure::Halt(halt) = failure else { panic!("not a halt: {failure}") };
             assert_eq!(halt.reason, Reason::SnapshotLockUnavailable);
             assert_eq!(halt.table, Some(format!("{}.t", fixture.source)));
-            let took = started.elapsed();
-            assert!(took < Duration::from_secs(6), "{took:?}");
+            // Not at the end of its attempt.
+            assert!(started.elapsed() < Duration::from_secs(60));
             let pending = format!(
                 "SELECT COUNT(*) FROM performance_schema.metadata_locks \
                  WHERE OBJECT_SCHEMA = '{}' AND LOCK_STATUS = 'PENDING'",

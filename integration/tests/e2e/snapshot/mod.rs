@@ -86,7 +86,12 @@ fn config(fixture: &Fixture<'_>) -> Config {
             block_ddl: true,
             block_ddl_max: second * 60,
         },
-        fold: FoldConfig { max_buffer_bytes: 64 << 20, xa: XaPolicy::Refuse },
+        fold: FoldConfig {
+            max_buffer_bytes: 64 << 20,
+            spill_directory: std::env::temp_dir(),
+            max_spill_bytes: 1 << 30,
+            xa: XaPolicy::Refuse,
+        },
         apply: ApplyConfig {
             max_batch_bytes: 4 << 20,
             channel_bytes: 16 << 20,

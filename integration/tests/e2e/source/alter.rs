@@ -16,6 +16,7 @@ use tidegate::schema::{TableModel, TableName};
 use tidegate::source::connect::connect;
 use tidegate::source::dump::Dump;
 use tidegate::source::reader::{self, chunk};
+use tidegate::spill::SpillDirectory;
 use tidegate_integration::{Fixture, Servers, run};
 
 use super::{config, executed, next, replica_uuid};
@@ -170,7 +171,8 @@ fn the_model_after_a_statement_is_the_server_s() {
         let start = executed(&fixture.servers.mysql).await?;
         let mut dump = Dump::open(&config, &replica_uuid(), &start).await?;
         let filter = Arc::new(Filter::new(&[format!("{}.*", fixture.source)], &[])?);
-        let policy = FoldPolicy { filter, xa: XaPolicy::Refuse, max_buffer_bytes: 1 << 20 };
+        let spill = Arc::new(SpillDirectory::new(std::env::temp_dir(), 1 << 20));
+        let policy = FoldPolicy { filter, xa: XaPolicy::Refuse, max_buffer_bytes: 1 << 20, spill };
         let mut fold = Fold::new(start, None, policy);
         let types = Overrides::default();
         let mut session = fixture.source_session().await?;

@@ -115,10 +115,9 @@ fn an_idle_stream_has_heartbeats_and_a_silent_one_is_dead() {
         proxy.block();
         let blocked = Instant::now();
         let failure = failure_of(&mut dump).await?;
-        let silence = blocked.elapsed();
         ensure!(reason(&failure).is_none() && failure.to_string().contains("silent"), "{failure}");
         // Three periods after the last byte, which came up to one period before.
-        ensure!((Duration::from_millis(900)..Duration::from_secs(10)).contains(&silence), "{silence:?}");
+        ensure!(blocked.elapsed() > Duration::from_millis(900), "{:?}", blocked.elapsed());
         Ok(())
     });
 }

@@ -47,7 +47,7 @@ fn streams() -> impl Strategy<Value = Vec<RawEvent>> {
 fn content(unit: &Unit) -> Vec<Bytes> {
     match unit {
         Unit::Transaction(transaction) => {
-            let mut images: Vec<_> = transaction.changes.iter().map(|change| change.images.clone()).collect();
+            let mut images: Vec<_> = changes(transaction).into_iter().map(|change| change.images).collect();
             images.sort();
             images
         }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::builder::*;
 use super::*;
-use crate::fold::unit::{Resolution, RowsChange};
+use crate::fold::unit::Resolution;
 
 const BOUNDS: PoolBounds = PoolBounds { transactions: 3, bytes: 100_000 };
 
@@ -49,8 +49,8 @@ fn set(gnos: &[u64]) -> GtidSet {
     gnos.iter().map(|&gno| gtid(gno)).collect::<Vec<_>>().iter().collect()
 }
 
-fn images(changes: &[RowsChange]) -> Vec<Bytes> {
-    changes.iter().map(|change| change.images.clone()).collect()
+fn images(transaction: &Transaction) -> Vec<Bytes> {
+    changes(transaction).into_iter().map(|change| change.images).collect()
 }
 
 #[track_caller]
@@ -74,10 +74,10 @@ fn a_prepare_moves_nothing_and_its_commit_moves_both() {
     let (units, position, halt) = track(events);
     assert_eq!((halt, position), (None, set(&[1, 2, 3])));
     let [_, plain, xa] = &units[..] else { panic!("{units:?}") };
-    assert_eq!(images(&committed(plain).changes), [image(8, 8)]);
-    assert_eq!(images(&committed(xa).changes), [image(7, 7)]);
+    assert_eq!(images(committed(plain)), [image(8, 8)]);
+    assert_eq!(images(committed(xa)), [image(7, 7)]);
     assert_eq!((xa.gtid(), &committed(xa).resolves), (&gtid(3), &resolution(Some(1), None)));
-    assert!(committed(xa).bytes > 0);
+    assert!(committed(xa).changes.bytes() > 0);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn effects_come_in_the_order_of_the_commits() {
     ];
     let (units, _, halt) = track(events.concat());
     assert_eq!(halt, None);
-    let rows: Vec<Bytes> = units[2..].iter().flat_map(|unit| images(&committed(unit).changes)).collect();
+    let rows: Vec<Bytes> = units[2..].iter().flat_map(|unit| images(committed(unit))).collect();
     assert_eq!(rows, [image(2, 2), image(3, 3), image(1, 1)]);
 }
 
@@ -120,7 +120,7 @@ fn a_compressed_prepare_waits_as_well() {
     let compressed = group(1, ROWS_ONLY, &[payload(&with(&parts, xa_prepare_of(b'a', false)))]);
     let (units, position, halt) = track([compressed, resolve(2, "COMMIT", b'a')].concat());
     assert_eq!((halt, position), (None, set(&[1, 2])));
-    assert_eq!(images(&committed(&units[1]).changes), [image(7, 7)]);
+    assert_eq!(images(committed(&units[1])), [image(7, 7)]);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_prepare_in_the_stream_takes_the_place_of_a_listed_one() {
     let events = [prepare(1, b'a', 7), resolve(2, "COMMIT", b'a')].concat();
     let (units, _, halt) = fold_from(GtidSet::new(), b"a").run(events);
     assert_eq!(halt, None);
-    assert_eq!(images(&committed(&units[1]).changes), [image(7, 7)]);
+    assert_eq!(images(committed(&units[1])), [image(7, 7)]);
     assert_eq!(committed(&units[1]).resolves, resolution(Some(1), Some(b'a')));
 }
 
@@ -175,7 +175,7 @@ fn a_second_prepare_of_an_open_transaction_halts() {
     let again = [prepare(1, b'a', 7), prepare(1, b'a', 7), resolve(2, "COMMIT", b'a')].concat();
     let (units, _, halt) = track(again);
     assert_eq!(halt, None);
-    assert_eq!(images(&committed(&units[2]).changes), [image(7, 7)]);
+    assert_eq!(images(committed(&units[2])), [image(7, 7)]);
     // Once resolved the name is free.
     let reused = [prepare(1, b'a', 7), resolve(2, "ROLLBACK", b'a'), prepare(3, b'a', 8)].concat();
     assert_eq!(track(reused).2, None);
@@ -188,18 +188,36 @@ fn the_pool_is_bounded_and_never_evicts() {
     let halt = track([full.clone(), prepare(4, 4, 1)].concat()).2.expect("a halt");
     assert_eq!((halt.reason, halt.gtid), (Reason::XaPreparedPoolExhausted, Some(gtid(4))));
     assert_eq!(track([full, resolve(4, "COMMIT", 2), prepare(5, 4, 1)].concat()).2, None);
+}
+
+#[test]
+fn rows_beyond_the_pool_s_memory_wait_in_a_store() {
+    let run = |events: Vec<RawEvent>| {
+        let policy = FoldPolicy { max_buffer_bytes: 1 << 20, ..tracking() };
+        let mut fold = Fold::new(GtidSet::new(), None, policy);
+        let units = events.into_iter().filter_map(|event| match fold.step(event).unwrap() {
+            Step::Unit(unit) => Some(unit),
+            _ => None,
+        });
+        let units: Vec<Unit> = units.collect();
+        (units, fold.pool.bytes())
+    };
     let wide = |gno: u64| {
         let mut parts = vec![xa("START", gno as u8), table_map(1, "t")];
-        parts.extend((0..700).map(|_| write_rows(1, 0, 7)));
+        parts.extend((0..1000).map(|_| write_rows(1, 0, 7)));
         parts.extend([write_rows(1, STMT_END, 7), xa("END", gno as u8), xa_prepare_of(gno as u8, false)]);
         group(gno, ROWS_ONLY, &parts)
     };
-    assert_eq!(track(wide(1)).2, None);
-    let halt = track([wide(1), wide(2), wide(3)].concat()).2.expect("a halt");
-    assert_eq!(halt.reason, Reason::XaPreparedPoolExhausted);
+    let (_, held) = run(wide(1));
+    assert!(held > BOUNDS.bytes / 2, "{held}");
+    let open = [wide(1), wide(2), wide(3)].concat();
+    assert!(run(open.clone()).1 <= BOUNDS.bytes);
+    let (units, held) = run([open, resolve(4, "COMMIT", 3), resolve(5, "COMMIT", 1)].concat());
+    for unit in &units[3..] {
+        assert_eq!(images(committed(unit)), vec![Bytes::from(image(7, 7)); 1001]);
+    }
     // What has been resolved no longer counts.
-    let one_by_one = [wide(1), resolve(2, "COMMIT", 1), wide(3), resolve(4, "COMMIT", 3), wide(5)].concat();
-    assert_eq!(track(one_by_one).2, None);
+    assert!(held < 10_000, "{held}");
 }
 
 #[test]
@@ -260,7 +278,7 @@ fn doings() -> impl Strategy<Value = Vec<Doing>> {
 fn rows_of(units: &[Unit]) -> Vec<(Gtid, Vec<Bytes>)> {
     let rows = units.iter().filter_map(|unit| match unit {
         Unit::Transaction(transaction) if !transaction.changes.is_empty() => {
-            Some((transaction.gtid.clone(), images(&transaction.changes)))
+            Some((transaction.gtid.clone(), images(transaction)))
         }
         _ => None,
     });

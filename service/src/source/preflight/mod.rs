@@ -20,7 +20,7 @@ use super::xa;
 use crate::config::SourceConfig;
 use crate::fold::XaPolicy;
 use crate::halt::Failure;
-use crate::preflight::Finding;
+use crate::preflight::{Finding, Severity};
 use crate::schema::filter::Filter;
 use crate::schema::overrides::Overrides;
 
@@ -53,6 +53,20 @@ pub async fn check(
     findings.extend(tables::check(filter, overrides, &tables));
     findings.extend(tables::check_cascades(&settings, &cascades));
     Ok(findings)
+}
+
+/// Whether this is about a pattern of `tables.include` that matches no table.
+#[must_use]
+pub fn is_idle_pattern(finding: &Finding) -> bool {
+    finding.name == tables::IDLE_PATTERN
+}
+
+/// Makes patterns without a table a warning, for a pipeline that has a position: its tables may have
+/// been dropped on the source, which the stream has followed and will follow when they come back.
+pub fn allow_idle_patterns(findings: &mut [Finding]) {
+    for finding in findings.iter_mut().filter(|finding| is_idle_pattern(finding)) {
+        finding.severity = Severity::Warning;
+    }
 }
 
 async fn rows(conn: &mut Conn, doing: &str, sql: &str) -> Result<Vec<Row>, Failure> {

@@ -32,12 +32,15 @@ fn shown(name: &TableName) -> String {
     format!("{}.{}", name.database, name.table)
 }
 
+/// The name of the finding for a pattern of `tables.include` without a table.
+pub(super) const IDLE_PATTERN: &str = "source.tables.include";
+
 fn check_patterns(filter: &Filter, tables: &[TableFacts]) -> Vec<Finding> {
     let idle = filter.idle_patterns(|| tables.iter().map(|table| &table.name));
     idle.into_iter()
         .map(|pattern| {
             Finding::error(
-                "source.tables.include",
+                IDLE_PATTERN,
                 format!("tables.include has \"{pattern}\", which matches no table that is not excluded"),
                 "most likely it is misspelt, or the account has no privilege on the tables and does not see them",
                 "Correct or remove the pattern, or GRANT SELECT on the tables that it is to match.",
