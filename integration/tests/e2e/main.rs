@@ -9,7 +9,6 @@ mod halts;
 mod harness;
 mod history;
 mod policies;
-mod round_trip;
 mod runbook;
 mod schema_objects;
 mod sink;

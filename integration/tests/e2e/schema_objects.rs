@@ -1,7 +1,7 @@
 //! The target is what a careful administrator would have made by hand, and `tidegate plan` says so.
 
 use anyhow::{Context as _, Result, ensure};
-use tidegate_integration::wait::{self, Look, until};
+use tidegate_integration::wait::{self, Look};
 use tidegate_integration::{Fixture, Servers, Tidegate, run};
 
 const TABLES: &str = r"
@@ -213,60 +213,5 @@ fn types_are_what_the_configuration_says() {
         let check = Tidegate::prepare(fixture.config().set(&unknown, "boolean"))?.cli(&["check"]).await?;
         ensure!(check.code == Some(4) && check.stdout.contains(".t.missing"), "{}", check.stdout);
         Ok(())
-    });
-}
-
-/// An index is built in the commit that records it: a death in between leaves neither.
-#[test]
-fn a_death_while_an_index_is_built_leaves_nothing_half_built() {
-    run(async {
-        let fixture = Servers::shared().await?.fixture("index_killed").await?;
-        fixture.source("CREATE TABLE t (id INT PRIMARY KEY, a INT, KEY k (a DESC)); INSERT INTO t VALUES (1, 1), (2, 2)").await?;
-        // Whoever builds an index waits for a lock, with the index there and not committed.
-        fixture
-            .target(
-                "CREATE FUNCTION wait() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(4711); END';
-                 CREATE EVENT TRIGGER waiting ON ddl_command_end WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION wait();
-                 ALTER EVENT TRIGGER waiting ENABLE ALWAYS",
-            )
-            .await?;
-        let holder = fixture.target_session().await?;
-        holder.exec("SELECT pg_advisory_lock(4711)").await?;
-        let tidegate = Tidegate::start(fixture.config()).await?;
-        let waiting = "SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database()
-            AND wait_event = 'advisory' AND query LIKE 'CREATE INDEX%'";
-        until("the index to be built", || async {
-            let found = fixture.target_scalar(waiting).await?;
-            Ok(if found.as_deref() == Some("1") {
-                Look::Done(())
-            } else {
-                Look::NotYet(format!("{found:?}"))
-            })
-        })
-        .await?;
-        tidegate.kill().await?;
-        holder.exec("SELECT pg_advisory_unlock(4711)").await?;
-        let built = "SELECT string_agg(concat(c.relname, ' ', i.indisvalid), '; ' ORDER BY c.relname)
-            FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = 't'::regclass";
-        until("the dead one's transaction to end", || async {
-            let found = fixture.target_scalar(waiting).await?;
-            Ok(if found.as_deref() == Some("0") {
-                Look::Done(())
-            } else {
-                Look::NotYet(format!("{found:?}"))
-            })
-        })
-        .await?;
-        let left = fixture.target_scalar(built).await?;
-        ensure!(left.as_deref() == Some("t_pkey true"), "{left:?}");
-        tidegate.launch(&[]).await?;
-        tidegate.wait_state("streaming").await?;
-        fixture.source("INSERT INTO t VALUES (3, 3)").await?;
-        tidegate.caught_up(&fixture).await?;
-        let found = fixture.target_scalar(built).await?;
-        ensure!(found.as_deref() == Some("t_k true; t_pkey true"), "{found:?}");
-        let recorded = "SELECT count(*) FROM tidegate.schema_object WHERE name = 'k' AND outcome = 'built'";
-        ensure!(fixture.target_scalar(recorded).await?.as_deref() == Some("1"));
-        fixture.assert_same().await
     });
 }
