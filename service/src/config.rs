@@ -14,6 +14,7 @@ mod ddl;
 mod keys;
 mod policies;
 mod reference;
+mod schema;
 mod secret;
 mod sections;
 mod settings;
@@ -183,7 +184,7 @@ pub struct Config {
     pub target: TargetConfig,
     pub tables: TablesConfig,
     pub policies: Arc<Policies>,
-    /// Types of target columns that are not the default ones.
+    /// Types and collations of target columns that are not the default ones.
     pub types: Overrides,
     pub snapshot: SnapshotConfig,
     pub fold: FoldConfig,

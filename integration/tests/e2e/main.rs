@@ -2,6 +2,7 @@
 
 mod canary;
 mod cli;
+mod collation;
 mod ddl;
 mod dice;
 mod effect_once;

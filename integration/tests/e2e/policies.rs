@@ -425,3 +425,52 @@ fn the_data_is_counted_before_the_first_copy() {
         Ok(())
     });
 }
+
+#[test]
+fn the_ledger_follows_names_and_goes_with_what_it_is_about() {
+    run(async {
+        let servers = Servers::shared().await?;
+        let fixture = servers.fixture("ledger_names").await?;
+        let rows = "INSERT INTO a VALUES (1, '0000-00-00', '0000-00-00'), (2, '0000-00-00', NULL);
+            INSERT INTO b VALUES (1, '0000-00-00'); INSERT INTO c VALUES (1, '0000-00-00')";
+        fixture
+            .source(&format!(
+                "{LENIENT}; CREATE TABLE a (id INT PRIMARY KEY, d DATE, e DATE); CREATE TABLE b (id INT PRIMARY KEY, d DATE);
+                 CREATE TABLE c (id INT PRIMARY KEY, d DATE); {rows}"
+            ))
+            .await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        for (change, expected) in [
+            (
+                "ALTER TABLE a RENAME COLUMN d TO e, RENAME COLUMN e TO d",
+                "a.d 1 1; a.e 2 2; b.d 1 1; c.d 1 1",
+            ),
+            ("RENAME TABLE a TO x, b TO a, x TO b", "a.d 1 1; b.d 1 1; b.e 2 2; c.d 1 1"),
+            ("DELETE FROM b WHERE id = 2", "a.d 1 1; b.d 1 1; b.e 2 1; c.d 1 1"),
+            ("ALTER TABLE b DROP COLUMN d", "a.d 1 1; b.e 2 1; c.d 1 1"),
+            ("DROP TABLE a; RENAME TABLE c TO a", "a.d 1 1; b.e 2 1"),
+            ("TRUNCATE TABLE a", "a.d 1 0; b.e 2 1"),
+        ] {
+            fixture.source(change).await?;
+            tidegate.caught_up(&fixture).await?;
+            let stored =
+                "SELECT string_agg(concat(source_table, '.', source_column, ' ', uses, ' ', keys), '; '
+                ORDER BY source_table, source_column) FROM tidegate.conversion";
+            let stored = fixture.target_scalar(stored).await?;
+            ensure!(stored.as_deref() == Some(expected), "after {change}: {stored:?}");
+            // Published after the commit.
+            until("the status to tell the ledger", || async {
+                let status = tidegate.status().await?;
+                let shown = status["conversions"].as_array().into_iter().flatten();
+                let shown: Vec<String> = shown
+                    .map(|one| format!("{}.{} {} {}", one["table"], one["column"], one["uses"], one["keys"]))
+                    .collect();
+                let shown = shown.join("; ").replace('"', "").replace(&format!("{}.", fixture.source), "");
+                Ok(if shown == expected { Look::Done(()) } else { Look::NotYet(shown) })
+            })
+            .await?;
+        }
+        Ok(())
+    });
+}

@@ -69,6 +69,9 @@ fn render_data(found: &[Found]) -> String {
             Outcome::Null => "stored as NULL",
             Outcome::Replace => "stored as the replacement",
             Outcome::Smallint => "stored as they are: the column becomes smallint instead of boolean",
+            Outcome::ComparedOtherwise => {
+                "stored as they are: in a unique key, the target's collation may judge them otherwise"
+            }
             Outcome::Stored => "stored as they are: a foreign key on the target would refuse them",
         };
         writeln!(text, "DATA    {table}: {column}\n  {kind}: {}; {outcome}", counted(*rows, "row"))

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::schema::collation::CollationChoice;
 use crate::schema::policy::ValueKind;
 
 /// What a key takes, with its bounds.
@@ -87,6 +88,10 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
         "What becomes of values that PostgreSQL can't hold. A column can have policies of its own, in a table named after it: `[policies.\"database.table.column\"]`. `null` on a column that is NOT NULL takes that off the target's column with the first such value. Every use is counted in `tidegate.conversion` and shown by `/status`. On key columns only what keeps different keys different is done; anything else halts with `conversion_on_key`.",
     ),
     (OPEN_SECTION, OPEN_SECTION_MEANING),
+    (
+        "schema",
+        "What the target's tables are like. A column can have a setting of its own, in a table named after it: `[schema.\"database.table.column\"]`.",
+    ),
     ("snapshot", "The first copy of each table."),
     ("fold", "How the binlog is put together into transactions."),
     ("apply", "How transactions are written to the target."),
@@ -189,6 +194,9 @@ pub(super) const KEYS: &[Key] = &[
         "Bytes that are not valid in the column's character set. `replace`: U+FFFD in their place."),
     policy(ValueKind::OutOfRange, "policies.out_of_range", "refuse",
         "A value that the target's type has no room for, such as one beyond 1 GiB."),
+
+    key("schema.collation", Kind::Choice(CollationChoice::NAMES), Value("bytes"),
+        "How the target compares texts. `bytes`: in keys by their bytes, elsewhere by the database's collation. `mysql`: CHAR, VARCHAR and TEXT columns that MySQL does not compare by bytes get a nondeterministic ICU collation that ignores case and accents as MySQL's does, for the application that moves; rows are still found by bytes. `tidegate plan` tells what it changes, `tidegate check --data` counts the rows that the two may judge differently. A table that is copied already keeps its collations."),
 
     key("snapshot.parallelism", Kind::Integer { min: 1, max: 64 }, Value("4"),
         "Connections that read a table at once, each with one that writes. Also the number of read views that a copy holds open on the source."),

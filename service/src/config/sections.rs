@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::ddl::Ignored;
 use super::policies;
+use super::schema;
 use super::secret::{self, Secret};
 use super::settings::Settings;
 use super::url::{self, Address, Syntax};
@@ -236,6 +237,7 @@ fn types(settings: &mut Settings<'_>) -> Overrides {
             settings.problems.add(format!("types.\"{key}\""), message);
         }
     }
+    schema::set(settings, &mut overrides);
     overrides
 }
 

@@ -7,6 +7,7 @@ use toml::Value as Toml;
 
 use super::keys::{self, Fallback, KEYS, Key, Kind, OPEN_SECTION, PREFIX, SECTIONS, SEPARATOR};
 use super::policies::{self, ColumnPolicy};
+use super::schema::{self, ColumnCollation};
 use super::units;
 use super::{Environment, Problems};
 
@@ -30,6 +31,7 @@ pub(super) struct Settings<'a> {
     pub(super) problems: Problems,
     /// Policies of single columns: their names are not in the table of keys.
     pub(super) column_policies: Vec<ColumnPolicy>,
+    pub(super) column_collations: Vec<ColumnCollation>,
     values: BTreeMap<&'static str, Value>,
     /// The entries of the open section that are texts.
     open: BTreeMap<String, String>,
@@ -57,11 +59,15 @@ impl<'a> Settings<'a> {
             environment,
             problems: Problems::default(),
             column_policies: Vec::new(),
+            column_collations: Vec::new(),
             values: BTreeMap::new(),
             open: BTreeMap::new(),
         };
         if let Some(Toml::Table(section)) = file.get(policies::SECTION) {
             settings.column_policies = policies::of_columns(section, &mut settings.problems);
+        }
+        if let Some(Toml::Table(section)) = file.get(schema::SECTION) {
+            settings.column_collations = schema::of_columns(section, &mut settings.problems);
         }
         settings.refuse_unknown_keys(&file);
         for key in KEYS {
@@ -151,8 +157,8 @@ impl<'a> Settings<'a> {
                 continue;
             }
             for (name, value) in content {
-                // A single column's policies.
-                if *section == policies::SECTION && value.is_table() {
+                // What is said of a single column.
+                if [policies::SECTION, schema::SECTION].contains(section) && value.is_table() {
                     continue;
                 }
                 let path = format!("{section}.{name}");

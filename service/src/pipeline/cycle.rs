@@ -59,7 +59,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let identity = source::connect::identity(&mut conn).await?;
     detach_excluded(context, &mut writer).await?;
     publish_tables(&context.status, &writer.load_tables().await?);
-    context.status.conversions(writer.load_conversions().await?.iter().map(ConversionReport::from));
+    publish_conversions(&context.status, &writer).await?;
     copy(context, &mut writer, &mut conn, progress).await?;
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
@@ -115,7 +115,10 @@ async fn preflight(context: &Context, conn: &mut Conn, writer: &Writer) -> Resul
     if config.policies.names_columns() {
         config.policies.check(&reader::tables(conn, &context.filter, types).await?)?;
     }
-    let findings = sink::preflight::check_session(writer.client(), &config.name, &[]).await?;
+    let mut findings = sink::preflight::check_session(writer.client(), &config.name, &[]).await?;
+    if types.has_collations() {
+        findings.extend(sink::preflight::without_icu(writer.client()).await?);
+    }
     refuse(Reason::TargetPreflight, &findings)?;
     Ok(())
 }
@@ -169,6 +172,12 @@ async fn copy(
     }
     snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
     progress.committed = true;
+    Ok(())
+}
+
+/// The ledger as it is stored.
+pub(super) async fn publish_conversions(status: &StatusHandle, writer: &Writer) -> Result<(), Failure> {
+    status.conversions(writer.load_conversions().await?.iter().map(ConversionReport::from));
     Ok(())
 }
 

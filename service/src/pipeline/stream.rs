@@ -235,6 +235,9 @@ impl Apply<'_> {
             let executed = reader::gtid_executed(&mut self.conn).await?;
             self.applier.present(models, &executed);
         }
+        if !applied.redefined.is_empty() {
+            cycle::publish_conversions(&self.context.status, self.applier.writer_mut()).await?;
+        }
         if self.applier.take_over_definitions().await? || applied.tables_changed() {
             self.applier.build_objects().await?;
             cycle::publish_objects(&self.context.status, self.applier.writer_mut()).await?;

@@ -3,6 +3,7 @@
 //! Only what gives the same rows on both sides is carried over as a change. Anything else asks for
 //! the table to be copied again, which is always right.
 
+pub mod collation;
 mod conversion;
 mod data_type;
 mod default;
@@ -175,7 +176,8 @@ impl Alteration<'_> {
         }
         let key = self.key()?;
         let renaming = details::renaming(self.model, &self.slots, self.operations);
-        let details = details::remaining(self.model, &self.slots, self.operations, &renaming);
+        let mut details = details::remaining(self.model, &self.slots, self.operations, &renaming);
+        details.collation = collation::after(self.operations, details.collation.as_ref(), true);
         let default_charset = self.charset.clone();
         let mut model = TableModel { columns, key, default_charset, details, ..self.model.clone() };
         for operation in self.operations {
@@ -232,6 +234,7 @@ impl Alteration<'_> {
         }
         let mysql = data_type::resolve(&definition.data_type, self.charset.as_deref())?;
         let nullable = definition.nullable.unwrap_or(true);
+        let collation = self.collation(definition, &mysql);
         let column = Column {
             name: definition.name.clone(),
             target: self.target(&definition.name, &mysql, false, false)?,
@@ -240,7 +243,7 @@ impl Alteration<'_> {
             auto_increment: false,
             generated: false,
             not_null_dropped: false,
-            details: ColumnDetails::default(),
+            details: ColumnDetails { collation, ..ColumnDetails::default() },
         };
         let fill = default::fill(definition, &column.mysql, nullable, self.facts)?;
         let default = definition.default.clone();
@@ -268,6 +271,11 @@ impl Alteration<'_> {
             None => Column {
                 name: name.to_owned(),
                 mysql: table::converted(self.operations, &old.mysql)?,
+                details: ColumnDetails {
+                    collation: collation::after(self.operations, old.details.collation.as_ref(), false)
+                        .filter(|_| old.details.collation.is_some()),
+                    ..old.details.clone()
+                },
                 ..old.clone()
             },
         };
@@ -323,7 +331,8 @@ impl Alteration<'_> {
             true => return Err(Resync { why: "another type for a column whose type is configured" }),
             false => self.target(&definition.name, &mysql, zero_one, definition.auto_increment)?,
         };
-        let ColumnDetails { joined, overridden, .. } = old.details;
+        let collation = self.collation(definition, &mysql);
+        let ColumnDetails { joined, overridden, ref target_collation, .. } = old.details;
         Ok(Column {
             name: definition.name.clone(),
             target,
@@ -332,7 +341,13 @@ impl Alteration<'_> {
             auto_increment: definition.auto_increment,
             generated: false,
             not_null_dropped: old.not_null_dropped && !nullable,
-            details: ColumnDetails { joined, overridden, ..ColumnDetails::default() },
+            details: ColumnDetails {
+                joined,
+                overridden,
+                collation,
+                target_collation: target_collation.clone(),
+                ..ColumnDetails::default()
+            },
         })
     }
 
@@ -351,6 +366,12 @@ impl Alteration<'_> {
             return Err(Resync { why: "CONVERT TO CHARACTER SET together with a column's definition" });
         }
         Ok(())
+    }
+
+    /// The source's collation of a text column, where it is known.
+    fn collation(&self, definition: &ColumnDefinition, mysql: &MysqlType) -> Option<String> {
+        let collation = collation::of_definition(&definition.data_type, self.model, self.operations);
+        collation.filter(|_| mysql.is_text())
     }
 
     fn target(

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::TableName;
+use super::collation::TargetCollation;
 
 /// What a column has beside its type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub struct ColumnDetails {
     /// The target's type was set by the configuration.
     #[serde(default)]
     pub overridden: bool,
+    /// The target's collation, where it is not one that compares bytes. Chosen once, as the type is.
+    #[serde(default)]
+    pub target_collation: Option<TargetCollation>,
 }
 
 /// A column's default.
@@ -108,6 +112,10 @@ pub struct IndexPart {
     /// Length of the prefix, in characters or, for binary columns, bytes.
     pub prefix: Option<u32>,
     pub descending: bool,
+    /// As the server prints it, quotes and backslashes escaped once more. Models recorded before it was
+    /// read have none.
+    #[serde(default)]
+    pub expression: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //! the model needs. Nothing is assumed to be close enough: what differs is named.
 
 use super::charset::{self, Charset};
+use super::collation::{TargetCollation, has_collated_key};
 use super::names::Candidates;
 use super::objects::unique_indexes;
 use super::{Column, MysqlType, TableModel, TargetType};
@@ -193,6 +194,8 @@ pub struct TargetColumn {
     pub identity_always: bool,
     /// Its collation is deterministic, or it has none (`pg_collation.collisdeterministic`).
     pub deterministic: bool,
+    /// Of an ICU collation.
+    pub icu_locale: Option<String>,
 }
 
 /// A unique index as `pg_index` shows it.
@@ -207,6 +210,8 @@ pub struct UniqueIndex {
     pub deferrable: bool,
     /// `indisvalid and indisready`.
     pub valid: bool,
+    /// Texts are equal in it where their bytes are.
+    pub deterministic: bool,
 }
 
 /// Which unique indexes the target's table may have.
@@ -268,8 +273,18 @@ fn column_differences(column: &Column, in_key: bool, found: &TargetColumn, diffe
         differences.push(format!("column \"{name}\" is GENERATED ALWAYS AS IDENTITY instead of BY DEFAULT"));
     }
     let text = matches!(column.target, TargetType::Text | TargetType::Varchar { .. });
-    if in_key && text && !found.deterministic {
-        differences.push(format!("key column \"{name}\" has a nondeterministic collation"));
+    match &column.details.target_collation {
+        None if in_key && text && !found.deterministic => {
+            differences.push(format!("key column \"{name}\" has a nondeterministic collation"));
+        }
+        Some(TargetCollation { name: mysql, locale })
+            if found.deterministic || found.icu_locale.as_ref() != Some(locale) =>
+        {
+            differences.push(format!(
+                "column \"{name}\" is not compared as {mysql} by a nondeterministic ICU collation {locale}"
+            ));
+        }
+        _ => {}
     }
 }
 
@@ -280,12 +295,16 @@ fn index_differences(
     differences: &mut Vec<String>,
 ) {
     let key: Vec<&str> = key_columns(model);
-    let (of_key, others): (Vec<_>, Vec<_>) = target
-        .unique_indexes
-        .iter()
-        .partition(|index| !key.is_empty() && !index.partial && index.columns.iter().eq(&key));
+    let (of_key, others): (Vec<_>, Vec<_>) = target.unique_indexes.iter().partition(|index| {
+        !key.is_empty() && !index.partial && index.deterministic && index.columns.iter().eq(&key)
+    });
     if of_key.is_empty() && !key.is_empty() {
-        differences.push(format!("it has no primary key or unique index on ({})", key.join(", ")));
+        let names = key.join(", ");
+        differences.push(if has_collated_key(model) {
+            format!("it has no unique index on ({names}) that compares bytes, by COLLATE \"C\"")
+        } else {
+            format!("it has no primary key or unique index on ({names})")
+        });
     }
     let (of_source, foreign): (Vec<_>, Vec<_>) = others
         .into_iter()

@@ -11,9 +11,11 @@
 //! | a first column that does not fit | a hash index on it: equality only |
 //! | a unique index that does not fit | an index as above: the target does not enforce uniqueness |
 //! | FULLTEXT over VARCHAR and CHAR | GIN over `to_tsvector('simple', …)` |
-//! | FULLTEXT over TEXT, SPATIAL, expressions, invisible indexes | nothing |
+//! | expressions of [`super::expression`] | the same, under the rules above |
+//! | FULLTEXT over TEXT, SPATIAL, other expressions, invisible indexes | nothing |
 
 use super::details::{Index, IndexKind, IndexPart};
+use super::expression;
 use super::objects::Note;
 use super::render::{INDEX_ENTRY_HEADER_BYTES, MAX_KEY_BYTES, labels_differ, max_key_width, quote_ident};
 use super::{Column, MysqlType, TableModel};
@@ -97,9 +99,7 @@ fn ordered(
 ) -> Result<Option<TargetIndex>, Halt> {
     let not_enforced = "the target does not enforce its uniqueness";
     let Some(parts) = parts(model, index) else {
-        let consequence = if index.unique { format!(", and {not_enforced}") } else { String::new() };
-        note(format!("not created: a part of it is an expression{consequence}"));
-        return Ok(None);
+        return functional(model, index, note);
     };
     if index.unique {
         match unique(&parts)? {
@@ -112,6 +112,53 @@ fn ordered(
         return Ok(None);
     }
     plain(&parts, note).map(Some)
+}
+
+/// An index of which a part is an expression: all of it fits, or there is none.
+fn functional(
+    model: &TableModel,
+    index: &Index,
+    note: &mut impl FnMut(String),
+) -> Result<Option<TargetIndex>, Halt> {
+    let consequence = if index.unique { ", and the target does not enforce its uniqueness" } else { "" };
+    if !index.visible && !index.unique {
+        note("not created: PostgreSQL has no invisible indexes".to_owned());
+        return Ok(None);
+    }
+    let mut items = Vec::new();
+    for part in &index.parts {
+        let column = model.columns.iter().find(|column| part.column.as_ref() == Some(&column.name));
+        let item = match column {
+            Some(column) if labels_differ(&column.mysql) || !index.unique => item(part, column, part.prefix)?,
+            Some(_) => None,
+            None => expression_item(model, part, !index.unique),
+        };
+        let Some(item) = item else {
+            note(format!(
+                "not created: a part of it is an expression that is not certainly the same{consequence}"
+            ));
+            return Ok(None);
+        };
+        items.push(item);
+    }
+    let bytes = items.iter().map(|item| item.bytes).sum::<u64>() + INDEX_ENTRY_HEADER_BYTES;
+    if bytes > MAX_KEY_BYTES {
+        note(format!(
+            "not created: an entry can take more bytes than PostgreSQL's {MAX_KEY_BYTES}{consequence}"
+        ));
+        return Ok(None);
+    }
+    let list: Vec<&str> = items.iter().map(|item| item.sql.as_str()).collect();
+    let list = list.join(", ");
+    note(format!("is over {list}, which a query has to name to use it"));
+    Ok(Some(TargetIndex { unique: index.unique, definition: format!("USING btree ({list})"), columns: None }))
+}
+
+fn expression_item(model: &TableModel, part: &IndexPart, folds: bool) -> Option<Item> {
+    let expression = expression::translate(part.expression.as_ref()?, model, folds)?;
+    let direction = if part.descending { " DESC" } else { "" };
+    let bytes = expression.bytes?.next_multiple_of(8);
+    Some(Item { sql: format!("({}){direction}", expression.sql), bytes, is_prefix: true })
 }
 
 /// A unique index that refuses exactly what has the same bytes, or why there is none.

@@ -3,10 +3,13 @@
 pub mod alter;
 pub mod charset;
 mod check;
+pub mod collation;
+mod cutover;
 pub mod ddl;
 mod default;
 pub mod details;
 pub mod diff;
+mod expression;
 pub mod filter;
 mod index;
 pub mod names;
@@ -135,6 +138,22 @@ pub struct Column {
     /// What rows do not depend on.
     #[serde(default)]
     pub details: ColumnDetails,
+}
+
+impl Column {
+    /// CHAR, VARCHAR and the TEXT family.
+    #[must_use]
+    pub const fn is_text(&self) -> bool {
+        self.mysql.is_text()
+    }
+}
+
+impl MysqlType {
+    /// CHAR, VARCHAR and the TEXT family.
+    #[must_use]
+    pub const fn is_text(&self) -> bool {
+        matches!(self, Self::Char { .. } | Self::Varchar { .. } | Self::Text { .. })
+    }
 }
 
 /// A PostgreSQL column type that Tidegate writes in binary form.

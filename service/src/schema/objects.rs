@@ -3,9 +3,12 @@
 //! Everything is derived from the model, so that a restart derives the same. Uniqueness on the target
 //! is by value: texts are equal where their bytes are, under every deterministic collation, so that
 //! PostgreSQL never sees equal what MySQL tells apart. The reverse, MySQL's equality of case and
-//! accents, is not enforced.
+//! accents, is enforced for columns that have a collation for it ([`super::collation`]): the primary
+//! key is then one more constraint that is built when the rows are there, and rows are found by an
+//! index on bytes.
 
 use super::check;
+use super::collation::{self, has_collated_key};
 use super::default::target_default;
 use super::details::{Check, ForeignKey, Index, IndexKind};
 use super::index::{TargetIndex, target_index};
@@ -37,6 +40,7 @@ impl std::fmt::Display for Note {
 /// The kind of an object, as `tidegate.schema_object` records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKind {
+    PrimaryKey,
     Index,
     Check,
     ForeignKey,
@@ -46,10 +50,17 @@ impl ObjectKind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::PrimaryKey => "primary_key",
             Self::Index => "index",
             Self::Check => "check",
             Self::ForeignKey => "foreign_key",
         }
+    }
+
+    /// Whether it is an index, whose name is one of the schema's relations.
+    #[must_use]
+    pub const fn is_relation(self) -> bool {
+        matches!(self, Self::PrimaryKey | Self::Index)
     }
 }
 
@@ -64,8 +75,14 @@ pub struct Object {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Form {
+    /// Where the table is created without one.
+    PrimaryKey {
+        columns: Vec<String>,
+    },
     Index(TargetIndex),
-    Check { condition: String },
+    Check {
+        condition: String,
+    },
     ForeignKey(ForeignKey),
 }
 
@@ -73,6 +90,7 @@ impl Object {
     #[must_use]
     pub const fn kind(&self) -> ObjectKind {
         match self.form {
+            Form::PrimaryKey { .. } => ObjectKind::PrimaryKey,
             Form::Index(_) => ObjectKind::Index,
             Form::Check { .. } => ObjectKind::Check,
             Form::ForeignKey(_) => ObjectKind::ForeignKey,
@@ -81,13 +99,18 @@ impl Object {
 
     #[must_use]
     pub const fn is_unique(&self) -> bool {
-        matches!(&self.form, Form::Index(index) if index.unique)
+        match &self.form {
+            Form::PrimaryKey { .. } => true,
+            Form::Index(index) => index.unique,
+            Form::Check { .. } | Form::ForeignKey(_) => false,
+        }
     }
 
     /// The names that it can have on the target.
     #[must_use]
     pub fn candidates(&self) -> Candidates {
         match self.form {
+            Form::PrimaryKey { .. } => Candidates::of_index(&self.table, "pkey"),
             Form::Index(_) => Candidates::of_index(&self.table, &self.name),
             Form::Check { .. } | Form::ForeignKey(_) => Candidates::of_constraint(&self.table, &self.name),
         }
@@ -97,7 +120,7 @@ impl Object {
     #[must_use]
     pub fn target_name(&self, relations: &mut Names) -> String {
         let candidates = self.candidates();
-        if self.kind() == ObjectKind::Index { relations.take(&candidates) } else { candidates.plain }
+        if self.kind().is_relation() { relations.take(&candidates) } else { candidates.plain }
     }
 
     /// The statement that builds it.
@@ -107,6 +130,9 @@ impl Object {
     pub fn statement(&self, target_name: &str) -> Result<String, Halt> {
         let (table, name) = (qualified(&self.table)?, quote_ident(target_name)?);
         Ok(match &self.form {
+            Form::PrimaryKey { columns } => {
+                format!("ALTER TABLE {table} ADD CONSTRAINT {name} PRIMARY KEY ({})", names(columns)?)
+            }
             Form::Index(TargetIndex { unique, definition, .. }) => {
                 let unique = if *unique { "UNIQUE " } else { "" };
                 format!("CREATE {unique}INDEX {name} ON {table} {definition}")
@@ -164,6 +190,9 @@ pub fn objects<'a>(
 ) -> Result<(Vec<Object>, Vec<Note>), Halt> {
     let (mut objects, mut notes) = (Vec::new(), Vec::new());
     let object = |name: &str, form| Object { table: model.name.clone(), name: name.to_owned(), form };
+    if let Some(columns) = collated_primary_key(model) {
+        objects.push(object("PRIMARY", Form::PrimaryKey { columns }));
+    }
     for index in model.details.indexes.iter().filter(|index| !is_key(model, index)) {
         let (made, found) = target_index(model, index)?;
         notes.extend(found);
@@ -196,11 +225,18 @@ pub fn objects<'a>(
     Ok((objects, notes))
 }
 
+/// The columns of a primary key that the table is created without.
+fn collated_primary_key(model: &TableModel) -> Option<Vec<String>> {
+    let key = || model.key.iter().filter_map(|&at| model.columns.get(at)).map(|column| column.name.clone());
+    (model.key_is_primary && has_collated_key(model)).then(|| key().collect())
+}
+
 /// Whether the index is the key, which the table is created with.
 fn is_key(model: &TableModel, index: &Index) -> bool {
     let key = model.key.iter().map(|&at| model.columns.get(at).map(|column| column.name.as_str()));
     let whole = index.parts.iter().all(|part| part.prefix.is_none());
     !model.key_is_primary
+        && !has_collated_key(model)
         && index.unique
         && index.kind == IndexKind::Ordered
         && whole
@@ -266,13 +302,18 @@ fn has_unique(model: &TableModel, columns: &[String]) -> bool {
     })
 }
 
-/// The unique indexes that the table gets beside its key, with their names on the source.
+/// The unique indexes that the table gets beside the one that rows are found by, with their names on
+/// the source.
 pub(super) fn unique_indexes(model: &TableModel) -> impl Iterator<Item = (&str, TargetIndex)> {
+    let key = collated_primary_key(model).map(|columns| {
+        ("PRIMARY", TargetIndex { unique: true, definition: String::new(), columns: Some(columns) })
+    });
     let others = model.details.indexes.iter().filter(|index| index.unique && !is_key(model, index));
-    others.filter_map(|index| {
+    let others = others.filter_map(|index| {
         let (made, _) = target_index(model, index).ok()?;
         made.filter(|made| made.unique).map(|made| (index.name.as_str(), made))
-    })
+    });
+    key.into_iter().chain(others)
 }
 
 /// What a table's columns do not have on the target, or have otherwise.
@@ -304,9 +345,17 @@ pub fn column_notes(model: &TableModel) -> Vec<Note> {
         if column.details.overridden {
             note(format!("is {} by configuration", column.target));
         }
+        if let Some(collation) = &column.details.target_collation {
+            note(collation::note(collation));
+        }
         if column.auto_increment && !has_identity(column) && !has_sequence(column) {
             note(format!("does not number itself: PostgreSQL can't number values of type {}", column.target));
         }
+    }
+    if has_collated_key(model) {
+        let text = "compared as on the source; replication finds rows by a unique index on their bytes beside it, \
+                    which is of no use after the move";
+        notes.push(Note::new("key", text));
     }
     if let Some(method) = &model.details.partitioning {
         notes.push(Note::new("partitions", format!("by {method}; one plain table on the target")));

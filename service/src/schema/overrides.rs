@@ -1,4 +1,4 @@
-//! Target types that the configuration sets, per column or per MySQL type.
+//! Target types and collations that the configuration sets, per column or for all of a kind.
 //!
 //! Only conversions that lose nothing: a value that the chosen type does not have halts as any other
 //! does. DATETIME and TIMESTAMP may be exchanged with UTC as the zone of the wall clock.
@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
+use super::collation::{CollationChoice, TargetCollation, of_column};
 use super::{Column, MysqlType, TableName, TargetType};
 
 /// A type as the configuration names it; lengths and digits are the source's.
@@ -94,13 +95,16 @@ pub fn converts(mysql: &MysqlType, target: TargetType) -> bool {
     TypeChoice::ALL.iter().any(|(_, choice)| choice.target(mysql) == Some(target))
 }
 
-/// What the section `[types]` says.
+/// What the sections `[types]` and `[schema]` say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// By `database.table.column`.
     columns: BTreeMap<String, TypeChoice>,
     /// By `COLUMN_TYPE` such as `tinyint(1)`, or `DATA_TYPE` such as `datetime`.
     types: BTreeMap<String, TypeChoice>,
+    collation: CollationChoice,
+    /// By `database.table.column`.
+    collations: BTreeMap<String, CollationChoice>,
 }
 
 /// Data types that some choice applies to, each with the forms that it must apply to.
@@ -151,6 +155,46 @@ impl Overrides {
         Ok(())
     }
 
+    /// Sets how texts are compared, of one column or, without a name, of all that have no entry.
+    pub fn set_collation(&mut self, column: Option<&str>, choice: CollationChoice) {
+        match column {
+            Some(column) => {
+                self.collations.insert(column.to_owned(), choice);
+            }
+            None => self.collation = choice,
+        }
+    }
+
+    /// Whether texts of some column may be compared otherwise than by bytes.
+    #[must_use]
+    pub fn has_collations(&self) -> bool {
+        let mut choices = self.collations.values().chain([&self.collation]);
+        choices.any(|choice| *choice == CollationChoice::Mysql)
+    }
+
+    /// The target's collation of a column with this collation on the source.
+    #[must_use]
+    pub fn target_collation(
+        &self,
+        table: &TableName,
+        column: &str,
+        mysql: &MysqlType,
+        collation: Option<&str>,
+    ) -> Option<TargetCollation> {
+        of_column(self.collation_choice(table, column), mysql, collation)
+    }
+
+    /// How the texts of a column are to be compared.
+    #[must_use]
+    pub fn collation_choice(&self, table: &TableName, column: &str) -> CollationChoice {
+        let by_column = if self.collations.is_empty() {
+            None
+        } else {
+            self.collations.get(&format!("{}.{}.{column}", table.database, table.table))
+        };
+        by_column.copied().unwrap_or(self.collation)
+    }
+
     /// The choice for a column, the more exact entry first.
     #[must_use]
     pub fn choice(
@@ -186,7 +230,8 @@ impl Overrides {
     /// The columns named that are none of these.
     #[must_use]
     pub fn unmatched<'a>(&self, columns: impl Iterator<Item = (&'a TableName, &'a str)>) -> Vec<&str> {
-        let mut left: BTreeMap<&str, ()> = self.columns.keys().map(|key| (key.as_str(), ())).collect();
+        let named = self.columns.keys().chain(self.collations.keys());
+        let mut left: BTreeMap<&str, ()> = named.map(|key| (key.as_str(), ())).collect();
         if !left.is_empty() {
             for (table, column) in columns {
                 left.remove(format!("{}.{}.{column}", table.database, table.table).as_str());

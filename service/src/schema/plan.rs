@@ -1,7 +1,10 @@
 //! Everything that is made on the target for the tables of a source, as one script.
 
+use super::collation::has_collated_key;
+use super::cutover;
 use super::names::Names;
 use super::objects::{Note, Object, ObjectKind, column_notes, objects};
+use super::render::collation::create_collations;
 use super::render::{create_schema, create_statements};
 use super::{TableModel, TableName};
 use crate::halt::Halt;
@@ -9,6 +12,7 @@ use crate::halt::Halt;
 /// What `tidegate plan` tells.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Plan {
+    /// Schemas, and what texts are compared by.
     pub schemas: Vec<String>,
     pub tables: Vec<TablePlan>,
     /// Built once both tables of each are complete.
@@ -27,6 +31,8 @@ pub struct TablePlan {
     pub create: Vec<String>,
     /// Run once the rows are there.
     pub complete: Vec<String>,
+    /// For a person to run once the application moves; comments where that person has to think.
+    pub cutover: Vec<String>,
     pub notes: Vec<Note>,
 }
 
@@ -61,20 +67,26 @@ impl Plan {
         let mut relations = Names::new(in_database.iter().flat_map(|model| relations(model)));
         let mut created = Vec::new();
         for model in in_database {
-            match create_statements(model, &mut relations) {
-                Ok(create) => created.push((model, create)),
+            let collations = create_collations(model);
+            match collations.and_then(|them| Ok((them, create_statements(model, &mut relations)?))) {
+                Ok((mut collations, create)) => {
+                    collations.retain(|statement| !self.schemas.contains(statement));
+                    self.schemas.append(&mut collations);
+                    created.push((model, create));
+                }
                 Err(halt) => self.problems.push(shown(&halt)),
             }
         }
         let find = |name: &TableName| models.iter().find(|model| model.name == *name);
         for (model, create) in created {
-            match completion(model, &find, &mut relations) {
-                Ok((complete, foreign_keys, mut notes)) => {
+            let completed = completion(model, &find, &mut relations);
+            match completed.and_then(|done| Ok((done, cutover::statements(model)?))) {
+                Ok(((complete, foreign_keys, mut notes), cutover)) => {
                     let mut all = column_notes(model);
                     all.append(&mut notes);
                     let TableName { database, table } = &model.name;
                     let source = format!("{database}.{table}");
-                    self.tables.push(TablePlan { source, create, complete, notes: all });
+                    self.tables.push(TablePlan { source, create, complete, cutover, notes: all });
                     self.foreign_keys.extend(foreign_keys);
                 }
                 Err(halt) => self.problems.push(shown(&halt)),
@@ -109,6 +121,13 @@ impl Plan {
             script.push_str("\n-- Once both tables of a foreign key are complete:\n");
             statements(&mut script, &self.foreign_keys);
         }
+        if self.tables.iter().any(|table| !table.cutover.is_empty()) {
+            script.push_str("\n-- Once the application moves, for a person to look at and run:\n");
+        }
+        for statement in self.tables.iter().flat_map(|table| &table.cutover) {
+            let end = if statement.starts_with("--") { "" } else { ";" };
+            comment(&mut script, &format!("  {statement}{end}"));
+        }
         script
     }
 }
@@ -135,10 +154,11 @@ fn relations(model: &TableModel) -> Vec<String> {
     let TableName { table, .. } = &model.name;
     let mut names = vec![table.clone()];
     let key = model.key.iter().filter_map(|&at| model.columns.get(at)).map(|column| column.name.as_str());
-    names.push(if model.key_is_primary {
-        format!("{table}_pkey")
-    } else {
-        format!("{table}_{}_key", key.collect::<Vec<_>>().join("_"))
+    let columns = key.collect::<Vec<_>>().join("_");
+    names.push(match (has_collated_key(model), model.key_is_primary) {
+        (true, _) => format!("{table}_{columns}_idx"),
+        (false, true) => format!("{table}_pkey"),
+        (false, false) => format!("{table}_{columns}_key"),
     });
     let numbered = model.columns.iter().filter(|column| super::render::has_identity(column));
     names.extend(numbered.map(|column| format!("{table}_{}_seq", column.name)));

@@ -96,8 +96,12 @@ mod tests {
     fn names_change_places_in_everything_that_has_them() {
         let int = || MysqlType::Int { unsigned: false };
         let columns = ["a", "b"].map(|column| example_column(column, int(), TargetType::Integer));
-        let part =
-            |column: &str| IndexPart { column: Some(column.to_owned()), prefix: None, descending: false };
+        let part = |column: &str| IndexPart {
+            column: Some(column.to_owned()),
+            prefix: None,
+            descending: false,
+            expression: None,
+        };
         let index = Index {
             name: "i".to_owned(),
             unique: false,

@@ -1,31 +1,43 @@
 //! The target's tables: what they are, creating them, and whether they are what the models need.
 
+use std::time::{Duration, Instant};
+
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 
 use super::checkpoint::{CommitError, Progress, commit};
 use super::client::{Client, Error};
 use super::error::{failure, while_doing};
 use super::objects;
+use super::rebuild::Belongings;
 use super::statements;
 use super::table_state::{Ownership, TableState};
 use super::transaction::{FencedTransaction, OpError};
 use super::writer::Writer;
+use crate::config::DdlConfig;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, Uniqueness, check_target};
 use crate::schema::names::Names;
 use crate::schema::phase::TablePhase;
 use crate::schema::render;
-use crate::schema::{TableModel, TableName};
+use crate::schema::render::collation::create_collations;
+use crate::schema::{Column, MysqlType, TableModel, TableName};
+
+/// Between two attempts to have a table, in which its readers pass.
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
 const READ_RELATION: &str = "\
     SELECT c.oid, c.relkind, c.relpersistence \
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
     WHERE n.nspname = $1::text AND c.relname = $2::text";
 
+/// The locale of an ICU collation is in another column of the catalog in each of 14, 15 and 17.
 const READ_COLUMNS: &str = "\
     SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
         a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attidentity = 'a', \
-        coalesce(o.collisdeterministic, true) \
+        coalesce(o.collisdeterministic, true), \
+        CASE WHEN o.collprovider = 'i' THEN coalesce(to_jsonb(o) ->> 'colllocale', \
+            to_jsonb(o) ->> 'colliculocale', o.collcollate::text) END \
     FROM pg_attribute a LEFT JOIN pg_collation o ON o.oid = a.attcollation \
     WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
 
@@ -36,7 +48,8 @@ const READ_UNIQUE_INDEXES: &str = "\
             SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place) \
             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum \
             WHERE k.place <= i.indnkeyatts ORDER BY k.place) END, \
-        i.indpred IS NOT NULL, NOT i.indimmediate, i.indisvalid AND i.indisready \
+        i.indpred IS NOT NULL, NOT i.indimmediate, i.indisvalid AND i.indisready, \
+        NOT EXISTS (SELECT FROM pg_collation o WHERE o.oid = ANY (i.indcollation::oid[]) AND NOT o.collisdeterministic) \
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
     WHERE i.indrelid = $1::oid AND i.indisunique ORDER BY c.relname";
 
@@ -114,6 +127,7 @@ fn column(row: &Row) -> Result<TargetColumn, tokio_postgres::Error> {
         generated: row.try_get(4)?,
         identity_always: row.try_get(5)?,
         deterministic: row.try_get(6)?,
+        icu_locale: row.try_get(7)?,
     })
 }
 
@@ -124,6 +138,7 @@ fn unique_index(row: &Row) -> Result<UniqueIndex, tokio_postgres::Error> {
         partial: row.try_get(2)?,
         deferrable: row.try_get(3)?,
         valid: row.try_get(4)?,
+        deterministic: row.try_get(5)?,
     })
 }
 
@@ -180,43 +195,104 @@ pub async fn claim_tables(writer: &mut Writer, tables: &[TableState]) -> Result<
 /// and that is no longer what the source's definition needs. One that is not the pipeline's must
 /// be fit and empty, since nothing tells its rows from the source's.
 ///
+/// A table that others use is asked for as `ddl` says, and not waited for in between: a lock that
+/// queues behind a long query holds up every reader that comes after it.
+///
 /// # Errors
 /// `target_drift` for a table that is there and unfit or not empty, `target_preflight` without the
 /// privilege to create it or when another pipeline writes it, `target_dependency` where something
-/// depends on a table that has to be dropped.
-pub async fn begin_copy(writer: &mut Writer, state: &mut TableState) -> Result<(), Failure> {
+/// depends on a table that has to be dropped, `ddl_lock_unavailable` where others keep using it.
+pub async fn begin_copy(writer: &mut Writer, state: &mut TableState, ddl: &DdlConfig) -> Result<(), Failure> {
     refuse_shared(writer, std::slice::from_ref(state)).await?;
+    let started = Instant::now();
+    while !try_begin_copy(writer, state, ddl.lock_wait_timeout).await? {
+        if started.elapsed() >= ddl.lock_deadline {
+            let detail = "others kept using the target's table, which is to be copied anew";
+            return Err(on(Halt::new(Reason::DdlLockUnavailable, detail), state.name()));
+        }
+        let TableName { database, table } = state.name();
+        tracing::info!(table = format!("{database}.{table}"), "its copy waits for the target's table");
+        tokio::time::sleep(LOCK_PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Answers whether the table could be had.
+async fn try_begin_copy(
+    writer: &mut Writer,
+    state: &mut TableState,
+    lock_timeout: Duration,
+) -> Result<bool, Failure> {
     let mut tx = writer.begin().await.map_err(OpError::into_failure)?;
+    let mut belongings = Belongings::default();
     if state.ownership != Ownership::Unclaimed {
-        clear(&mut tx, state).await?;
+        match clear(&mut tx, state, lock_timeout).await? {
+            Some(found) => belongings = found,
+            None => return Ok(false),
+        }
     }
     let created = create(&mut tx, &state.model).await?;
     state.ownership = created.ownership.max(state.ownership);
-    commit(tx, &Progress::CopyRestart(state)).await.map_err(CommitError::into_failure)
+    belongings.give_back(tx.quiet_client().await.map_err(OpError::into_failure)?, &state.model).await?;
+    commit(tx, &Progress::CopyRestart(state)).await.map_err(CommitError::into_failure)?;
+    Ok(true)
+}
+
+/// Takes the table's lock for the transaction, as long as nobody keeps it for `lock_timeout`.
+async fn lock(client: &Client, name: &TableName, lock_timeout: Duration) -> Result<bool, Failure> {
+    let lock = statements::lock_whole(name)?;
+    let sql = format!("SET LOCAL lock_timeout = {}; {lock}", lock_timeout.as_millis());
+    match client.batch_execute(&sql).await {
+        Ok(()) => Ok(true),
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
+        Err(error) => Err(on_name(failure("locking a target table", &error), name)),
+    }
 }
 
 /// Empties the pipeline's table, or drops it where it created it and it is not what the model
-/// needs. Either waits for every transaction that writes it: none can add rows afterwards.
-async fn clear(tx: &mut FencedTransaction<'_>, state: &TableState) -> Result<(), Failure> {
+/// needs. Either waits for every transaction that writes it: none can add rows afterwards. Returns
+/// what goes with a table that is dropped; `None` where others use it.
+async fn clear(
+    tx: &mut FencedTransaction<'_>,
+    state: &TableState,
+    lock_timeout: Duration,
+) -> Result<Option<Belongings>, Failure> {
     let model = &state.model;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
-    let Some(found) = read_table(client, &model.name).await? else { return Ok(()) };
+    let kept = Some(Belongings::default());
+    if read_table(client, &model.name).await?.is_none() {
+        return Ok(kept);
+    }
+    if !lock(client, &model.name, lock_timeout).await? {
+        return Ok(None);
+    }
+    let Some(found) = read_table(client, &model.name).await? else { return Ok(kept) };
     objects::drop_objects(client, &model.name).await?;
     let fits = check_target(model, &found, Uniqueness::OfKey).is_empty();
     // The labels of an enum are in a CHECK, and may have changed.
     let keeps = fits && !has_checks(client, &model.name).await?;
     match state.ownership {
-        Ownership::Created if !keeps => drop_table(client, &model.name).await.map(drop),
+        Ownership::Created if !keeps => {
+            let belongings = Belongings::read(client, &model.name, &labelled(model)).await?;
+            drop_table(client, &model.name).await?;
+            return Ok(Some(belongings));
+        }
         Ownership::Created => {
             empty(client, &model.name).await?;
             for statement in render::present_details(model)? {
                 client.alter(&statement).await.map_err(while_doing("setting a table's defaults"))?;
             }
-            Ok(())
         }
-        _ if fits => empty(client, &model.name).await.map(drop),
-        _ => Ok(()),
+        _ if fits => drop(empty(client, &model.name).await?),
+        _ => {}
     }
+    Ok(kept)
+}
+
+/// The columns whose labels a table is created to check.
+fn labelled(model: &TableModel) -> Vec<&str> {
+    let is_enum = |column: &&Column| matches!(column.mysql, MysqlType::Enum { .. });
+    model.columns.iter().filter(is_enum).map(|column| column.name.as_str()).collect()
 }
 
 const HAS_CHECKS: &str = "\
@@ -279,7 +355,8 @@ pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -
         return Ok(Created { ownership: Ownership::Adopted, statements: String::new() });
     }
     let mut run = create_schema(client, &name.database).await?;
-    let statements = render::create_statements(model, &mut relations(client, &name.database).await?)?;
+    let mut statements = create_collations(model)?;
+    statements.extend(render::create_statements(model, &mut relations(client, &name.database).await?)?);
     for statement in &statements {
         client.alter(statement).await.map_err(|error| failure("creating a table", &error))?;
     }

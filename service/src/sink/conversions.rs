@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::client::Client;
 use super::error::{control_schema_invalid, while_doing};
 use super::params::Params;
-use super::table_state::name_params;
+use super::table_state::{TableState, name_params};
 use crate::convert::{Use, Uses};
 use crate::gtid::Gtid;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::policy::{ChangeForm, Policy, TargetChange, ValueKind};
+use crate::schema::renaming::{Renaming, new_name};
 use crate::schema::{TableModel, TableName};
 
 /// Stands for a GTID where the value came with the copy.
@@ -52,6 +54,17 @@ pub(super) const FORGET: &str = "\
     DELETE FROM tidegate.conversion \
     WHERE pipeline = $1::text AND source_database = $2::text AND source_table = $3::text";
 
+/// The entries of a table, so that none is in another's place while they get new names.
+const TAKE: &str = "\
+    DELETE FROM tidegate.conversion \
+    WHERE pipeline = $1::text AND source_database = $2::text AND source_table = $3::text \
+    RETURNING source_database, source_table, source_column, kind, policy, uses, keys, first_use, last_use, statement";
+
+/// No row is left.
+pub(super) const EMPTIED: &str = "\
+    UPDATE tidegate.conversion SET keys = 0, updated_at = clock_timestamp() \
+    WHERE pipeline = $1::text AND source_database = $2::text AND source_table = $3::text";
+
 const LOAD: &str = "\
     SELECT source_database, source_table, source_column, kind, policy, uses, keys, first_use, last_use, statement \
     FROM tidegate.conversion WHERE pipeline = $1::text \
@@ -59,8 +72,7 @@ const LOAD: &str = "\
 
 /// Parameters of [`RECORD`].
 pub(super) fn record_params(pipeline: &str, entry: &Conversion) -> Result<Params, Halt> {
-    let uses = i64::try_from(entry.uses)
-        .map_err(|_| Halt::new(Reason::Internal, "a batch's conversions are beyond 2^63"))?;
+    let uses = stored_uses(entry)?;
     Ok(name_params(pipeline, &entry.table)
         .text(&entry.column)
         .text(entry.kind.name())
@@ -73,16 +85,76 @@ pub(super) fn record_params(pipeline: &str, entry: &Conversion) -> Result<Params
         .build())
 }
 
+fn stored_uses(entry: &Conversion) -> Result<i64, Halt> {
+    let beyond = |_| Halt::new(Reason::Internal, "a batch's conversions are beyond 2^63");
+    i64::try_from(entry.uses).map_err(beyond)
+}
+
 /// Every entry of the pipeline, in order of name.
 pub async fn load(client: &Client, pipeline: &str) -> Result<Vec<Conversion>, Failure> {
-    let doing = "reading the ledger of conversions";
-    let rows = client.query(LOAD, &[&pipeline]).await.map_err(while_doing(doing))?;
-    let entry = |row| match read(row) {
+    let rows = client.query(LOAD, &[&pipeline]).await.map_err(while_doing(READING))?;
+    rows.iter().map(entry).collect()
+}
+
+const READING: &str = "reading the ledger of conversions";
+
+fn entry(row: &Row) -> Result<Conversion, Failure> {
+    match read(row) {
         Ok(Some(entry)) => Ok(entry),
         Ok(None) => Err(control_schema_invalid("an entry of the ledger of conversions").into()),
-        Err(error) => Err(while_doing(doing)(error)),
-    };
-    rows.iter().map(entry).collect()
+        Err(error) => Err(while_doing(READING)(error)),
+    }
+}
+
+/// Follows a schema change: entries go with their tables and columns, or take their new names.
+/// `saved` has the tables as of the change.
+pub(super) async fn follow(
+    client: &Client,
+    pipeline: &str,
+    removed: &[TableName],
+    renamings: &[Renaming],
+    saved: &[TableState],
+) -> Result<(), Failure> {
+    let mut put = Vec::new();
+    let renamed = renamings.iter().map(|renaming| &renaming.from);
+    let mut tables: Vec<&TableName> = removed.iter().chain(renamed).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    for table in tables {
+        let rows = client.query(TAKE, &[&pipeline, &table.database, &table.table]).await;
+        let Some(renaming) = renamings.iter().find(|renaming| renaming.from == *table) else {
+            rows.map_err(while_doing(READING))?;
+            continue;
+        };
+        let after = saved.iter().find(|state| *state.name() == renaming.to);
+        for row in rows.map_err(while_doing(READING))? {
+            let mut entry = entry(&row)?;
+            entry.table = renaming.to.clone();
+            entry.column = new_name(&renaming.columns, &entry.column).to_owned();
+            let stays = after.is_none_or(|state| state.model.columns.iter().any(|c| c.name == entry.column));
+            put.extend(stays.then_some(entry));
+        }
+    }
+    for entry in &put {
+        let uses = stored_uses(entry)?;
+        let TableName { database, table } = &entry.table;
+        let (kind, policy) = (entry.kind.name(), entry.policy.name());
+        let params: [&(dyn ToSql + Sync); 11] = [
+            &pipeline,
+            database,
+            table,
+            &entry.column,
+            &kind,
+            &policy,
+            &uses,
+            &entry.keys,
+            &entry.first_use,
+            &entry.last_use,
+            &entry.statement,
+        ];
+        client.execute(RECORD, &params).await.map_err(while_doing("recording conversions"))?;
+    }
+    Ok(())
 }
 
 /// `None` when a column holds what was never written.

@@ -24,6 +24,7 @@ mod params;
 mod part;
 pub mod preflight;
 mod prepared;
+mod rebuild;
 pub mod report;
 mod rows;
 mod schema_change;

@@ -12,6 +12,7 @@ use super::statements;
 use crate::config::TargetConfig;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::preflight::Finding;
+use crate::schema::collation;
 use crate::schema::diff::{Uniqueness, check_target};
 use crate::schema::render::{self, quote_ident};
 use crate::schema::{TableModel, TableName};
@@ -78,6 +79,9 @@ pub async fn check_session(
     let mut findings = Vec::new();
     check_server(client, &mut findings).await?;
     check_role(client, &mut findings).await?;
+    if tables.iter().any(|model| model.columns.iter().any(collation::is_collated)) {
+        findings.extend(without_icu(client).await?);
+    }
     check_schemas(client, tables, &mut findings).await?;
     for model in tables {
         check_table(client, pipeline, model, &mut findings).await?;
@@ -236,6 +240,24 @@ async fn check_role(client: &Client, findings: &mut Vec<Finding>) -> Result<(), 
         Err(error) => return Err(while_doing(DOING)(error)),
     }
     Ok(())
+}
+
+/// What keeps texts from being compared as on the source: ICU is an option of the server's build,
+/// without which it has no collation of that provider.
+///
+/// # Errors
+/// Only what keeps the check from being made.
+pub async fn without_icu(client: &Client) -> Result<Option<Finding>, Failure> {
+    let has_icu = "SELECT EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i')";
+    if scalar::<bool>(client, has_icu, &[]).await? {
+        return Ok(None);
+    }
+    Ok(Some(Finding::error(
+        "target.icu",
+        "the server is built without ICU",
+        "schema.collation = \"mysql\" needs nondeterministic collations, which only ICU has",
+        "set schema.collation = \"bytes\", or use a server that is built with ICU",
+    )))
 }
 
 async fn check_schemas(

@@ -4,6 +4,7 @@
 //! without one the server infers the column's type, which is compared with the model's.
 
 use crate::halt::{Halt, Reason};
+use crate::schema::render::collation::by_bytes;
 use crate::schema::render::{qualified, quote_ident};
 use crate::schema::{Column, TableModel, TableName, TargetType};
 
@@ -51,7 +52,8 @@ fn on_conflict(model: &TableModel) -> Result<String, Halt> {
     } else {
         format!("UPDATE SET {}", assignments.join(", "))
     };
-    Ok(format!("ON CONFLICT ({}) DO {action}", names(key.into_iter())?))
+    let key = key.into_iter().map(by_bytes).collect::<Result<Vec<_>, _>>()?.join(", ");
+    Ok(format!("ON CONFLICT ({key}) DO {action}"))
 }
 
 /// Inserts a row, or fails. Parameters: every column in order.
@@ -69,7 +71,7 @@ fn insert_values(model: &TableModel) -> Result<String, Halt> {
 pub(super) fn delete(model: &TableModel) -> Result<String, Halt> {
     let mut conditions = Vec::new();
     for (column, n) in key_columns(model)?.into_iter().zip(1..) {
-        conditions.push(format!("{} = ${n}", quote_ident(&column.name)?));
+        conditions.push(format!("{} = ${n}", by_bytes(column)?));
     }
     Ok(format!("DELETE FROM ONLY {} WHERE {}", qualified(&model.name)?, conditions.join(" AND ")))
 }
@@ -79,7 +81,7 @@ pub(super) fn delete_many(model: &TableModel) -> Result<String, Halt> {
     let key = key_columns(model)?;
     let mut conditions = Vec::new();
     for (column, n) in key.iter().zip(1..) {
-        conditions.push(format!("t.{} = k.c{n}", quote_ident(&column.name)?));
+        conditions.push(format!("t.{} = k.c{n}", by_bytes(column)?));
     }
     let aliases: Vec<_> = (1..=key.len()).map(|n| format!("c{n}")).collect();
     Ok(format!(

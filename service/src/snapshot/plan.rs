@@ -202,12 +202,13 @@ pub fn same_definition(recorded: &TableModel, present: &TableModel) -> bool {
     present == *recorded
 }
 
-/// The present definition with the target's types and nullability of the recorded one.
+/// The present definition with the target's types, nullability and collations of the recorded one.
 #[must_use]
 pub fn with_targets(mut present: TableModel, recorded: &TableModel) -> TableModel {
     for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
         column.target = recorded.target;
         column.not_null_dropped = recorded.not_null_dropped;
+        column.details.target_collation.clone_from(&recorded.details.target_collation);
     }
     present
 }

@@ -234,7 +234,7 @@ async fn begin_anew(
     state.rows_copied = 0;
     state.provisional = false;
     state.rows_estimated = reader::rows_estimated(&mut run.conn, state.name()).await?;
-    catalog::begin_copy(run.writer, state).await?;
+    catalog::begin_copy(run.writer, state, &run.config.ddl).await?;
     run.observer.conversions_forgotten(state.name());
     run.observer.table(state);
     Ok(())

@@ -3,6 +3,8 @@
 //! Rows are read as the copy reads them and converted as the copy converts them, into nothing, so
 //! that what is counted here is what a run will meet. Nothing but counts leaves this module.
 
+mod collation;
+
 use std::collections::BTreeMap;
 
 use mysql_async::Conn;
@@ -34,6 +36,9 @@ pub enum Outcome {
     Smallint,
     /// Stored as they are: a constraint on the target that forbids them could not be made.
     Stored,
+    /// Stored as they are: the target's collation may take them for equal to others, or not, otherwise
+    /// than the source's.
+    ComparedOtherwise,
 }
 
 /// Rows of one kind in one column, or of one constraint.
@@ -43,7 +48,7 @@ pub struct Found {
     pub table: String,
     /// Column, the key's columns, or the foreign key's name.
     pub column: String,
-    /// A kind of value, `key_too_long` or `orphan`.
+    /// A kind of value, `key_too_long`, `orphan`, `other_characters` or `trailing_blanks`.
     pub kind: &'static str,
     pub rows: u64,
     pub outcome: Outcome,
@@ -80,7 +85,7 @@ pub async fn scan(
                 None
             };
             scan.rows_between(conn, after.as_ref(), through.as_ref()).await?;
-            scan.orphans_between(conn, after.as_ref(), through.as_ref()).await?;
+            scan.conditions_between(conn, after.as_ref(), through.as_ref()).await?;
             progress(Scanned { table: &model.name, rows: scan.rows });
             if through.is_none() {
                 break;
@@ -117,15 +122,35 @@ struct Scan<'a> {
     rows: u64,
     values: BTreeMap<(usize, ValueKind), u64>,
     long_keys: u64,
-    /// By foreign key of the model.
-    orphans: Vec<u64>,
+    conditions: Vec<Condition>,
+}
+
+/// Rows that the source counts itself.
+struct Condition {
+    /// Column, or the foreign key's name.
+    subject: String,
+    kind: &'static str,
+    outcome: Outcome,
+    sql: String,
+    rows: u64,
+}
+
+fn conditions(model: &TableModel) -> Vec<Condition> {
+    let orphans = model.details.foreign_keys.iter().map(|key| Condition {
+        subject: key.name.clone(),
+        kind: "orphan",
+        outcome: Outcome::Stored,
+        sql: orphaned(key, &model.name),
+        rows: 0,
+    });
+    orphans.chain(collation::conditions(model)).collect()
 }
 
 impl<'a> Scan<'a> {
     fn new(model: &'a TableModel) -> Result<Self, Halt> {
         let plan = TablePlan::new(model, &Policies::default())?;
-        let orphans = vec![0; model.details.foreign_keys.len()];
-        Ok(Self { model, plan, rows: 0, values: BTreeMap::new(), long_keys: 0, orphans })
+        let conditions = conditions(model);
+        Ok(Self { model, plan, rows: 0, values: BTreeMap::new(), long_keys: 0, conditions })
     }
 
     async fn rows_between(
@@ -168,16 +193,15 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    async fn orphans_between(
+    async fn conditions_between(
         &mut self,
         conn: &mut Conn,
         after: Option<&KeyBound>,
         through: Option<&KeyBound>,
     ) -> Result<(), Failure> {
-        for (key, orphans) in self.model.details.foreign_keys.iter().zip(&mut self.orphans) {
-            let condition = orphaned(key, &self.model.name);
-            let counted = chunk::count_where(conn, self.model, after, through, &condition).await?;
-            *orphans = orphans.checked_add(counted).ok_or_else(|| {
+        for condition in &mut self.conditions {
+            let counted = chunk::count_where(conn, self.model, after, through, &condition.sql).await?;
+            condition.rows = condition.rows.checked_add(counted).ok_or_else(|| {
                 Failure::retry(Side::Source, "the source counts more rows than a table can have")
             })?;
         }
@@ -214,9 +238,9 @@ impl<'a> Scan<'a> {
                 .collect();
             found.push(entry(names.join(", "), "key_too_long", self.long_keys, Outcome::Halts, None));
         }
-        let keys = self.model.details.foreign_keys.iter();
-        for (key, &rows) in keys.zip(&self.orphans).filter(|(_, rows)| **rows > 0) {
-            found.push(entry(key.name.clone(), "orphan", rows, Outcome::Stored, None));
+        for condition in self.conditions.iter().filter(|condition| condition.rows > 0) {
+            let Condition { subject, kind, outcome, rows, .. } = condition;
+            found.push(entry(subject.clone(), kind, *rows, *outcome, None));
         }
         found
     }

@@ -117,6 +117,57 @@ fn a_long_query_is_waited_for() {
     });
 }
 
+/// A copy that starts anew asks for the table as a change does, and a table that it creates anew keeps
+/// what was granted on it.
+#[test]
+fn a_table_that_is_created_anew_is_waited_for_and_keeps_its_privileges() {
+    run(async {
+        let (fixture, tidegate) = started(
+            "ddl_anew",
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, gone INT); INSERT INTO t VALUES (1, 10, 0)",
+            |config| config.set("ddl.lock_wait_timeout", "50ms").set("ddl.lock_deadline", "2s"),
+        )
+        .await?;
+        fixture
+            .target(
+                "GRANT SELECT ON t TO PUBLIC; GRANT INSERT ON t TO pg_monitor WITH GRANT OPTION; \
+                 GRANT UPDATE (a, gone) ON t TO pg_monitor; CREATE INDEX of_the_dba ON t (a); \
+                 ALTER TABLE t ADD CONSTRAINT by_the_dba CHECK (a > 0)",
+            )
+            .await?;
+        let reader = fixture.target_session().await?;
+        reader.exec("BEGIN; SELECT * FROM t").await?;
+        fixture
+            .source("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a), DROP COLUMN gone; INSERT INTO t VALUES (2, 20)")
+            .await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(
+            halt["reason"] == "ddl_lock_unavailable" && halt["table"] == format!("{}.t", fixture.source),
+            "{halt}"
+        );
+        let rows = fixture.target_scalar("SELECT count(*) FROM t").await?;
+        ensure!(rows.as_deref() == Some("1"), "{rows:?}");
+        reader.exec("COMMIT").await?;
+        resume(&tidegate).await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        let granted = fixture
+            .target_scalar(
+                "SELECT string_agg(line, '; ' ORDER BY line COLLATE \"C\") FROM (
+                    SELECT concat_ws(' ', grantee, privilege_type, is_grantable) AS line FROM information_schema.table_privileges
+                    WHERE table_schema = current_schema() AND table_name = 't' AND grantee IN ('PUBLIC', 'pg_monitor')
+                    UNION ALL SELECT concat_ws(' ', grantee, privilege_type, column_name) FROM information_schema.column_privileges
+                    WHERE table_schema = current_schema() AND table_name = 't' AND grantee = 'pg_monitor' AND privilege_type = 'UPDATE') x",
+            )
+            .await?;
+        let expected = "PUBLIC SELECT NO; pg_monitor INSERT YES; pg_monitor UPDATE a";
+        ensure!(granted.as_deref() == Some(expected), "{granted:?}");
+        let log = tidegate.log()?;
+        ensure!(log.contains("without what others had added: CHECK by_the_dba, index of_the_dba"), "{log}");
+        Ok(())
+    });
+}
+
 #[test]
 fn a_view_on_a_dropped_table_is_named() {
     run(async {

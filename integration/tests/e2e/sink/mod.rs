@@ -92,7 +92,7 @@ async fn streaming(config: &TargetConfig, models: &[TableModel]) -> Result<Appli
     }
     catalog::claim_tables(&mut writer, &states).await?;
     for state in &mut states {
-        catalog::begin_copy(&mut writer, state).await?;
+        catalog::begin_copy(&mut writer, state, &ddl()).await?;
     }
     let position = Position { processed: set("1-10")?, ..Position::default() };
     writer.set_position(position, &states).await?;
@@ -103,10 +103,13 @@ async fn streaming(config: &TargetConfig, models: &[TableModel]) -> Result<Appli
 async fn applier(writer: Writer) -> Result<Applier> {
     let tables = writer.load_tables().await?;
     let filter = Filter::new(&["*.*".to_owned()], &["*.excluded".to_owned()])?;
-    let (lock_wait_timeout, lock_deadline) = (Duration::from_millis(100), PATIENCE);
-    let ddl = DdlConfig { policy: DdlPolicy::Mirror, ignore: Vec::new(), lock_wait_timeout, lock_deadline };
     let policies = Policies::default().with(ValueKind::NulText, Policy::Replace);
-    Ok(Applier::new(writer, tables, Arc::new(filter), ddl, Overrides::default(), Arc::new(policies))?)
+    Ok(Applier::new(writer, tables, Arc::new(filter), ddl(), Overrides::default(), Arc::new(policies))?)
+}
+
+fn ddl() -> DdlConfig {
+    let (lock_wait_timeout, lock_deadline) = (Duration::from_millis(100), PATIENCE);
+    DdlConfig { policy: DdlPolicy::Mirror, ignore: Vec::new(), lock_wait_timeout, lock_deadline }
 }
 
 async fn resume(config: &TargetConfig) -> Result<Applier> {

@@ -2,7 +2,9 @@ use super::*;
 use crate::binlog::cell::Cell;
 use crate::convert::ColumnPlan;
 use crate::fold::statement::{Context, Statement, classify};
+use crate::schema::collation::{CollationChoice, TargetCollation};
 use crate::schema::ddl::Content;
+use crate::schema::overrides::Overrides;
 use crate::schema::policy::ColumnPolicies;
 
 const STRICT: u64 = 1 << 21;
@@ -491,4 +493,60 @@ fn the_table_as_a_whole() {
     generated.columns[1].generated = true;
     resyncs(&generated, "modify b bigint not null", &facts());
     assert!(alter(&generated, &operations("add z int"), &facts()).is_ok());
+}
+
+/// The collation of the target that the statement leaves `column` with, among texts that are to be
+/// compared as on the source.
+fn collation_after(text: &str, column: &str) -> Result<Option<String>, Resync> {
+    let mut types = Overrides::default();
+    types.set_collation(None, CollationChoice::Mysql);
+    let mut before = plain();
+    before.default_charset = Some("utf8mb4".to_owned());
+    before.details.collation = Some("utf8mb4_0900_ai_ci".to_owned());
+    let details = &mut before.columns[1].details;
+    details.collation = Some("utf8mb4_0900_as_ci".to_owned());
+    details.target_collation = TargetCollation::of("utf8mb4_0900_as_ci");
+    let mut altered = alter(&before, &operations(text), &facts())?;
+    collation::choose(&mut altered, &before, &types)?;
+    let name = |column: &Column| column.details.target_collation.as_ref().map(|found| found.name.clone());
+    let found = altered.model.columns.iter().find(|found| found.name == column).and_then(name);
+    for change in &altered.changes {
+        if let TargetChange::AddColumn { column: added, .. } = change
+            && added.name == column
+        {
+            assert_eq!(name(added), found, "{text}");
+        }
+    }
+    Ok(found)
+}
+
+#[test]
+fn collations_are_those_of_the_statement_or_of_the_table() {
+    for (text, column, expected) in [
+        ("add c varchar(9)", "c", Some("utf8mb4_0900_ai_ci")),
+        ("add c varchar(9) collate utf8mb4_general_ci", "c", Some("utf8mb4_general_ci")),
+        ("add c varchar(9) collate utf8mb4_bin", "c", None),
+        ("add c int", "c", None),
+        ("rename column a to z", "z", Some("utf8mb4_0900_as_ci")),
+        ("add c int", "a", Some("utf8mb4_0900_as_ci")),
+        ("modify a varchar(20) collate utf8mb4_0900_as_ci", "a", Some("utf8mb4_0900_as_ci")),
+        ("convert to character set utf8mb4 collate utf8mb4_0900_as_ci", "a", Some("utf8mb4_0900_as_ci")),
+        ("default charset utf8mb4 collate utf8mb4_bin", "a", Some("utf8mb4_0900_as_ci")),
+    ] {
+        assert_eq!(collation_after(text, column), Ok(expected.map(str::to_owned)), "{text}");
+    }
+}
+
+#[test]
+fn another_collation_or_one_that_only_the_source_knows_asks_for_a_copy() {
+    for text in [
+        "add c varchar(9) character set utf8mb4",
+        "default charset utf8mb4, add c varchar(9)",
+        "modify a varchar(20)",
+        "modify a varchar(20) collate utf8mb4_bin",
+        "convert to character set utf8mb4",
+        "convert to character set utf8mb4 collate utf8mb4_general_ci",
+    ] {
+        assert!(collation_after(text, "a").is_err(), "{text}");
+    }
 }

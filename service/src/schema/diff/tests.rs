@@ -249,6 +249,7 @@ fn target() -> TargetTable {
         generated: false,
         identity_always: false,
         deterministic: true,
+        icu_locale: None,
     });
     TargetTable {
         kind: 'r',
@@ -261,7 +262,14 @@ fn target() -> TargetTable {
 
 fn index(name: &str, columns: &[&str]) -> UniqueIndex {
     let columns = columns.iter().map(ToString::to_string).collect();
-    UniqueIndex { name: name.to_owned(), columns, partial: false, deferrable: false, valid: true }
+    UniqueIndex {
+        name: name.to_owned(),
+        columns,
+        partial: false,
+        deferrable: false,
+        valid: true,
+        deterministic: true,
+    }
 }
 
 /// The only difference after `change` to the target.
@@ -343,4 +351,44 @@ fn text_keys_need_a_deterministic_collation() {
         check_target(&model, &target, Uniqueness::OfKey),
         ["key column \"v\" has a nondeterministic collation"]
     );
+}
+
+/// As [`model`], with a text for its key and a collation of the source's for it.
+fn collated() -> (TableModel, TargetTable) {
+    let (mut model, mut target) = (model(), target());
+    model.key = vec![9];
+    let collation = TargetCollation::of("utf8mb4_0900_ai_ci");
+    target.columns[9].deterministic = false;
+    target.columns[9].icu_locale = collation.as_ref().map(|collation| collation.locale.clone());
+    model.columns[9].details.target_collation = collation;
+    target.unique_indexes = vec![index("by_bytes", &["v"])];
+    (model, target)
+}
+
+#[test]
+fn a_collated_key_is_found_by_bytes_and_enforced_once_its_rows_are_of_one_time() {
+    let (model, mut target) = collated();
+    assert_eq!(check_target(&model, &target, Uniqueness::OfKey), [""; 0]);
+    target.unique_indexes.push(UniqueIndex { deterministic: false, ..index("t_pkey", &["v"]) });
+    assert_eq!(check_target(&model, &target, Uniqueness::OfSource), [""; 0]);
+    let [only] = &check_target(&model, &target, Uniqueness::OfKey)[..] else { panic!() };
+    assert!(only.contains("\"t_pkey\" is not that of the source's key"));
+    target.unique_indexes.remove(0);
+    let [only] = &check_target(&model, &target, Uniqueness::OfSource)[..] else { panic!() };
+    assert!(only.contains("no unique index on (v) that compares bytes"), "{only}");
+}
+
+#[test]
+fn a_column_has_the_collation_that_its_model_says() {
+    let (model, target) = collated();
+    for change in [
+        |column: &mut TargetColumn| column.deterministic = true,
+        |column: &mut TargetColumn| column.icu_locale = None,
+        |column: &mut TargetColumn| column.icu_locale = Some("sv-u-ks-level1".to_owned()),
+    ] {
+        let mut other = target.clone();
+        change(&mut other.columns[9]);
+        let [only] = &check_target(&model, &other, Uniqueness::OfKey)[..] else { panic!() };
+        assert!(only.contains("\"v\" is not compared as utf8mb4_0900_ai_ci"), "{only}");
+    }
 }

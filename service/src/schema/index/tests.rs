@@ -31,7 +31,7 @@ fn model() -> TableModel {
 
 fn part(column: &str, prefix: Option<u32>) -> IndexPart {
     let column = (!column.is_empty()).then(|| column.to_owned());
-    IndexPart { column, prefix, descending: false }
+    IndexPart { column, prefix, descending: false, expression: None }
 }
 
 fn index(unique: bool, parts: Vec<IndexPart>) -> Index {
@@ -93,4 +93,17 @@ fn what_has_no_counterpart_is_told() {
     let fulltext = |column| Index { kind: IndexKind::Fulltext, ..index(false, vec![part(column, None)]) };
     expect(&fulltext("s"), false, r#"USING gin (to_tsvector('simple', coalesce("s", '')))"#, 1);
     assert_eq!(made(&fulltext("body")), (None, 1));
+}
+
+#[test]
+fn expressions_that_are_the_same_are_indexed_where_they_fit() {
+    let over = |expression: &str| IndexPart { expression: Some(expression.to_owned()), ..part("", None) };
+    let sum = || over("(`a` + 1)");
+    expect(&index(false, vec![sum()]), false, r#"USING btree ((("a"::numeric + 1)))"#, 1);
+    expect(&index(true, vec![sum(), part("s", None)]), true, r#"USING btree ((("a"::numeric + 1)), "s")"#, 1);
+    expect(&index(false, vec![over("lower(`s`)")]), false, r#"USING btree ((lower("s")))"#, 1);
+    // Rows that MySQL takes could be refused.
+    assert_eq!(made(&index(true, vec![over("lower(`s`)")])), (None, 1));
+    assert_eq!(made(&index(false, vec![over("lower(`body`)")])), (None, 1));
+    assert_eq!(made(&index(false, vec![over("(`a` / 2)")])), (None, 1));
 }

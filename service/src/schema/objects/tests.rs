@@ -20,8 +20,12 @@ fn table(name: &str, columns: &[&str], details: TableDetails) -> TableModel {
 }
 
 fn index(name: &str, columns: &[&str]) -> Index {
-    let part =
-        |column: &&str| IndexPart { column: Some((*column).to_owned()), prefix: None, descending: false };
+    let part = |column: &&str| IndexPart {
+        column: Some((*column).to_owned()),
+        prefix: None,
+        descending: false,
+        expression: None,
+    };
     let (name, kind) = (name.to_owned(), IndexKind::Ordered);
     Index { name, unique: true, kind, visible: true, parts: columns.iter().map(part).collect() }
 }

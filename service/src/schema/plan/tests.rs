@@ -6,7 +6,7 @@ fn model(table: &str) -> TableModel {
     let mut id = example_column("id", MysqlType::Int { unsigned: false }, TargetType::Integer);
     id.nullable = false;
     id.auto_increment = true;
-    let part = IndexPart { column: Some("id".to_owned()), prefix: None, descending: true };
+    let part = IndexPart { column: Some("id".to_owned()), prefix: None, descending: true, expression: None };
     let index = Index {
         name: "k".to_owned(),
         unique: false,

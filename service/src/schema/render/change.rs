@@ -1,5 +1,6 @@
 //! The target's DDL for what an ALTER TABLE of the source changes.
 
+use super::collation::{clause, create_collations};
 use super::{column_definition, has_identity, has_sequence, labels_check, qualified, quote_ident};
 use crate::halt::{Halt, Reason};
 use crate::schema::alter::{Altered, TargetChange};
@@ -65,7 +66,11 @@ pub fn alter_table(altered: &Altered, target: &impl Target) -> Result<Vec<String
     let joined = |actions: Vec<String>| {
         (!actions.is_empty()).then(|| format!("ALTER TABLE {table} {}", actions.join(", ")))
     };
-    let mut statements: Vec<String> = joined(drops).into_iter().collect();
+    let mut statements: Vec<String> = Vec::new();
+    if !actions.is_empty() {
+        statements.extend(create_collations(model)?);
+    }
+    statements.extend(joined(drops));
     statements.append(&mut renames);
     statements.extend(joined(defaults));
     statements.extend(joined(actions));
@@ -78,21 +83,15 @@ fn find<'a>(model: &'a TableModel, column: &str) -> Result<&'a Column, Halt> {
     model.columns.iter().find(|candidate| candidate.name == column).ok_or_else(missing)
 }
 
-fn is_in_key(model: &TableModel, column: &str) -> bool {
-    let named = |&index: &usize| model.columns.get(index).is_some_and(|found| found.name == column);
-    model.key.iter().any(named)
-}
-
 fn set_type(model: &TableModel, column: &str, to: TargetType) -> Result<String, Halt> {
     let name = quote_ident(column)?;
-    let is_text = matches!(to, TargetType::Varchar { .. } | TargetType::Text);
-    let collation = if is_text && is_in_key(model, column) { " COLLATE \"C\"" } else { "" };
+    let collation = clause(model, find(model, column)?)?;
     Ok(format!("ALTER COLUMN {name} TYPE {to}{collation} USING {name}::{to}"))
 }
 
 /// The default is there for the rows that exist: the target stores it once and rewrites nothing.
 fn add_column(model: &TableModel, column: &Column, fill: Option<&str>) -> Result<String, Halt> {
-    let definition = column_definition(column, is_in_key(model, &column.name), None)?;
+    let definition = column_definition(model, column, None)?;
     let default = fill.map(|literal| format!(" DEFAULT {literal}::{}", column.target)).unwrap_or_default();
     Ok(format!("ADD COLUMN {definition}{default}"))
 }

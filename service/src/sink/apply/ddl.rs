@@ -12,6 +12,7 @@ use tokio_postgres::error::SqlState;
 use super::super::catalog;
 use super::super::checkpoint::{Batch, CommitError, Progress as Written, commit};
 use super::super::client::{Client, Error};
+use super::super::conversions;
 use super::super::error::{failure, while_doing};
 use super::super::objects::follow::{Following, States, follow};
 use super::super::params::Params;
@@ -152,6 +153,7 @@ impl Applier {
         }
         let created = |name: &TableName| done.created.get(name).cloned();
         let mut outcome = Outcome::of(actions, &self.tables, created)?;
+        follow_conversions(client, &pipeline, actions, &outcome).await?;
         for state in outcome.saved.iter_mut().filter(|state| state.has_converged(&position)) {
             state.phase = TablePhase::Streaming;
         }
@@ -212,6 +214,23 @@ impl Applier {
             self.tables.put(state);
         }
     }
+}
+
+/// The ledger goes with the tables and columns that it is about.
+async fn follow_conversions(
+    client: &Client,
+    pipeline: &str,
+    actions: &[Action],
+    outcome: &Outcome,
+) -> Result<(), Failure> {
+    for action in actions {
+        if let Action::Empty(TableName { database, table }) = action {
+            let emptied = client.execute(conversions::EMPTIED, &[&pipeline, database, table]).await;
+            emptied.map_err(while_doing("recording conversions"))?;
+        }
+    }
+    let Outcome { removed, saved, renamings } = outcome;
+    conversions::follow(client, pipeline, removed, renamings, saved).await
 }
 
 /// The target refused to alter the table, as where it is not the pipeline's own: it is copied.

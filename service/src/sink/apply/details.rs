@@ -21,6 +21,7 @@ use super::super::transaction::OpError;
 use super::{Applier, catalog};
 use crate::gtid::GtidSet;
 use crate::halt::Failure;
+use crate::schema::details::ColumnDetails;
 use crate::schema::phase::TablePhase;
 use crate::schema::{TableModel, TableName, render};
 use crate::snapshot::plan::same_definition;
@@ -129,7 +130,9 @@ fn with_details(state: &TableState, present: &TableModel) -> Option<TableState> 
     let mut new = state.clone();
     new.model.details.clone_from(&present.details);
     for (column, present) in new.model.columns.iter_mut().zip(&present.columns) {
-        column.details.clone_from(&present.details);
+        // The target's collation was chosen when its column was made, and stays.
+        let target_collation = column.details.target_collation.take();
+        column.details = ColumnDetails { target_collation, ..present.details.clone() };
     }
     (new.model != state.model).then_some(new)
 }

@@ -276,7 +276,7 @@ async fn renamed_index(
     record: &Recorded,
 ) -> Result<Option<(String, String)>, Failure> {
     let names_fit = object.candidates().contain(&record.target_name);
-    if object.kind() != ObjectKind::Index || names_fit || !record.is_own() {
+    if !object.kind().is_relation() || names_fit || !record.is_own() {
         return Ok(None);
     }
     let schema = &object.table.database;
@@ -285,3 +285,6 @@ async fn renamed_index(
     let sql = format!("ALTER INDEX IF EXISTS {}.{old} RENAME TO {new}", quote_ident(schema)?);
     Ok(Some((target_name, sql)))
 }
+
+#[cfg(test)]
+mod tests;

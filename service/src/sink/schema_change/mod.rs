@@ -27,7 +27,7 @@ use crate::fold::statement::DdlKind;
 use crate::fold::unit::SchemaChange;
 use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
-use crate::schema::alter::{Altered, Resync, TargetChange, alter};
+use crate::schema::alter::{Altered, Resync, TargetChange, alter, collation};
 use crate::schema::ddl::{AlterOperation, Content, PartitionOperation};
 use crate::schema::filter::Filter;
 use crate::schema::overrides::Overrides;
@@ -323,7 +323,10 @@ impl<K: Known> Rules<'_, K> {
             Ok(altered) if self.types_may_differ(&state.model, &altered) => {
                 copy(table, "a column whose type is configured")
             }
-            Ok(altered) => Action::Alter { table: table.clone(), altered: Box::new(altered) },
+            Ok(mut altered) => match collation::choose(&mut altered, &state.model, self.types) {
+                Ok(()) => Action::Alter { table: table.clone(), altered: Box::new(altered) },
+                Err(Resync { why }) => copy(table, why),
+            },
             Err(Resync { why }) => copy(table, why),
         }
     }

@@ -107,7 +107,7 @@ pub(crate) fn models(facts: &[TableFacts], overrides: &Overrides) -> Result<Vec<
         facts.iter().map(|facts| facts.model(overrides)).collect::<Result<_, _>>()?;
     let columns = facts.iter().flat_map(TableFacts::columns);
     if let Some(unknown) = overrides.unmatched(columns).first() {
-        let detail = format!("types has \"{unknown}\", which is no column of an included table");
+        let detail = format!("types or schema has \"{unknown}\", which is no column of an included table");
         return Err(Halt::new(Reason::UnsupportedType, detail));
     }
     check_joined(&models)?;
@@ -346,6 +346,8 @@ impl Described {
         };
         // An expression default is announced as DEFAULT_GENERATED.
         let generated = self.extra.contains("VIRTUAL GENERATED") || self.extra.contains("STORED GENERATED");
+        let target_collation =
+            overrides.target_collation(table, &self.name, &mysql, self.collation.as_deref());
         Ok(Column {
             name: self.name.clone(),
             mysql,
@@ -354,7 +356,7 @@ impl Described {
             not_null_dropped: false,
             auto_increment,
             generated,
-            details: self.details(choice.is_some()),
+            details: ColumnDetails { target_collation, ..self.details(choice.is_some()) },
         })
     }
 
@@ -378,6 +380,7 @@ impl Described {
             generation: generated.then(|| Generation { expression: without_nul(&self.generation), stored }),
             joined: self.joined,
             overridden,
+            target_collation: None,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::schema::details::{Action, Check, ForeignKey, Index, IndexKind, IndexP
 use crate::source::connect::failure;
 
 const INDEXES: &str = "SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, INDEX_TYPE, IS_VISIBLE, COLUMN_NAME, SUB_PART, \
-     COLLATION FROM information_schema.STATISTICS \
+     COLLATION, {expression} FROM information_schema.STATISTICS \
      WHERE TABLE_SCHEMA = ?{table} AND INDEX_NAME <> 'PRIMARY' ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX";
 
 const ACTIONS: &str = "SELECT CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE \
@@ -34,6 +34,9 @@ const CHECKS: &str = "SELECT T.TABLE_NAME, T.CONSTRAINT_NAME, T.ENFORCED, C.CHEC
 
 /// CHECK constraints exist from here on.
 const HAS_CHECKS: (u16, u16, u16) = (8, 0, 16);
+
+/// Indexes over expressions exist from here on.
+const HAS_EXPRESSIONS: (u16, u16, u16) = (8, 0, 13);
 
 const PARTITIONS: &str = "SELECT DISTINCT TABLE_NAME, PARTITION_METHOD FROM information_schema.PARTITIONS \
      WHERE TABLE_SCHEMA = ?{table} AND PARTITION_METHOD IS NOT NULL";
@@ -73,7 +76,9 @@ pub(super) struct Objects {
 impl Objects {
     pub(super) async fn read(conn: &mut Conn, scope: Scope<'_>) -> Result<Self, Failure> {
         let mut objects = Self::default();
-        for mut row in scope.query(conn, INDEXES, "TABLE_NAME").await? {
+        let expression = if conn.server_version() >= HAS_EXPRESSIONS { "EXPRESSION" } else { "NULL" };
+        let indexes = INDEXES.replace("{expression}", expression);
+        for mut row in scope.query(conn, &indexes, "TABLE_NAME").await? {
             objects.index_part(&mut row)?;
         }
         objects.foreign_keys(conn, scope).await?;
@@ -123,6 +128,7 @@ impl Objects {
             column: field(row, 5)?,
             prefix: field::<u64>(row, 6)?.map(u32::try_from).transpose().map_err(|_| damaged())?,
             descending: field::<String>(row, 7)?.as_deref() == Some("D"),
+            expression: field::<String>(row, 8)?.map(|text| text.replace('\0', "\\0")),
         };
         let indexes = &mut self.of(table).indexes;
         match indexes.last_mut().filter(|last| last.name == name) {
