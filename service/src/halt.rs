@@ -110,7 +110,7 @@ reasons! {
     ValueOutOfRange "value_out_of_range"
         "A value does not fit the target's column type. Choose a policy for the column under [policies], mend the value on the source and copy the table again, or exclude the table.",
     RowTooLarge "row_too_large"
-        "A row, or an entry of an index, is larger than PostgreSQL stores. Drop such an index on the target and resume; for a row, let the source's table have fewer or narrower columns and copy it again, or exclude it.",
+        "A row, or an entry of an index, is larger than PostgreSQL stores. Drop such an index on the target and resume; for a row, let the source's table have fewer or narrower columns and copy the table again, or exclude the table.",
     ValueInvalid "value_invalid"
         "A value can't be stored in PostgreSQL as it is (bytes invalid in the column's character set, a NUL character, or an impossible date). Choose a policy for the column under [policies], mend the value on the source and copy the table again, or exclude the table.",
     ConversionOnKey "conversion_on_key"

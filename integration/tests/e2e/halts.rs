@@ -366,7 +366,7 @@ fn a_row_that_is_wider_than_a_page() {
         let columns: Vec<String> = (0..509).map(|n| format!("c{n} TIME")).collect();
         fixture.source(&format!("CREATE TABLE wide (id INT PRIMARY KEY, {})", columns.join(", "))).await?;
         let row = |id: u32, last: &str| {
-            let (times, rest) = ("'01:00:00', ".repeat(504), vec![last; 5].join(", "));
+            let (times, rest) = ("'01:00:00', ".repeat(504), [last; 5].join(", "));
             format!("INSERT INTO wide VALUES ({id}, {times}{rest})")
         };
         fixture.source(&row(1, "NULL")).await?;
