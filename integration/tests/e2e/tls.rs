@@ -12,6 +12,7 @@ use tidegate::source::dump::Dump;
 use tidegate_integration::certificates::{Authority, Pair};
 use tidegate_integration::mysql::{REPLICATION_PASSWORD, REPLICATION_USER};
 use tidegate_integration::postgres::{TARGET_PASSWORD, TARGET_ROLE};
+use tidegate_integration::wait::{self, Look};
 use tidegate_integration::{Servers, Tidegate, run};
 use tokio::sync::OnceCell;
 
@@ -244,10 +245,22 @@ fn the_target_in_every_mode() {
                 ..crate::sink::config_at(secured.servers.postgres.addr(), "postgres")
             };
             match (sink::connect::connect(&config).await, attempt.refused) {
-                (Ok(client), None) => {
-                    let sql = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
-                    let ssl: bool = client.query_one(sql, &[]).await?.try_get(0)?;
-                    ensure!(ssl == (attempt.mode != TlsMode::Off), "{}", attempt.told());
+                (Ok(_client), None) => {
+                    let sql = format!(
+                        "SELECT string_agg(DISTINCT ssl::text, ',') FROM pg_stat_ssl \
+                         JOIN pg_stat_activity USING (pid) WHERE usename = '{user}'"
+                    );
+                    let expected = (attempt.mode != TlsMode::Off).to_string();
+                    let told = attempt.told();
+                    // Sessions of the attempts before take a moment to end.
+                    wait::until(&told, || async {
+                        let ssl = secured.servers.postgres.scalar("postgres", &sql).await?;
+                        Ok(match ssl.as_deref() {
+                            Some(ssl) if ssl == expected => Look::Done(()),
+                            other => Look::NotYet(format!("ssl is {other:?}")),
+                        })
+                    })
+                    .await?;
                 }
                 (Err(failure), Some(part)) => {
                     ensure!(failure.to_string().contains(part), "{}: {failure}", attempt.told());

@@ -51,6 +51,7 @@ impl SourceTable {
         let columns = &table.model.columns;
         let part = |&column: &usize| IndexPart {
             column: Some(columns[column].name.clone()),
+            expression: None,
             prefix: None,
             descending: false,
         };
