@@ -192,8 +192,9 @@ pub async fn claim_tables(writer: &mut Writer, tables: &[TableState]) -> Result<
 /// Makes the target's table ready for a copy from nothing and saves the state that the copy
 /// starts with, in one commit: the table is empty and has no chunk. One that is missing is
 /// created. The rows of an earlier copy by this pipeline go, and with them a table that it created
-/// and that is no longer what the source's definition needs. One that is not the pipeline's must
-/// be fit and empty, since nothing tells its rows from the source's.
+/// and that is no longer what the source's definition needs, or still has a column that the model
+/// `before` had and the source has no more. One that is not the pipeline's must be fit and empty,
+/// since nothing tells its rows from the source's.
 ///
 /// A table that others use is asked for as `ddl` says, and not waited for in between: a lock that
 /// queues behind a long query holds up every reader that comes after it.
@@ -202,10 +203,15 @@ pub async fn claim_tables(writer: &mut Writer, tables: &[TableState]) -> Result<
 /// `target_drift` for a table that is there and unfit or not empty, `target_preflight` without the
 /// privilege to create it or when another pipeline writes it, `target_dependency` where something
 /// depends on a table that has to be dropped, `ddl_lock_unavailable` where others keep using it.
-pub async fn begin_copy(writer: &mut Writer, state: &mut TableState, ddl: &DdlConfig) -> Result<(), Failure> {
+pub async fn begin_copy(
+    writer: &mut Writer,
+    state: &mut TableState,
+    before: &TableModel,
+    ddl: &DdlConfig,
+) -> Result<(), Failure> {
     refuse_shared(writer, std::slice::from_ref(state)).await?;
     let started = Instant::now();
-    while !try_begin_copy(writer, state, ddl.lock_wait_timeout).await? {
+    while !try_begin_copy(writer, state, before, ddl.lock_wait_timeout).await? {
         if started.elapsed() >= ddl.lock_deadline {
             let detail = "others kept using the target's table, which is to be copied anew";
             return Err(on(Halt::new(Reason::DdlLockUnavailable, detail), state.name()));
@@ -221,12 +227,13 @@ pub async fn begin_copy(writer: &mut Writer, state: &mut TableState, ddl: &DdlCo
 async fn try_begin_copy(
     writer: &mut Writer,
     state: &mut TableState,
+    before: &TableModel,
     lock_timeout: Duration,
 ) -> Result<bool, Failure> {
     let mut tx = writer.begin().await.map_err(OpError::into_failure)?;
     let mut belongings = Belongings::default();
     if state.ownership != Ownership::Unclaimed {
-        match clear(&mut tx, state, lock_timeout).await? {
+        match clear(&mut tx, state, before, lock_timeout).await? {
             Some(found) => belongings = found,
             None => return Ok(false),
         }
@@ -255,6 +262,7 @@ async fn lock(client: &Client, name: &TableName, lock_timeout: Duration) -> Resu
 async fn clear(
     tx: &mut FencedTransaction<'_>,
     state: &TableState,
+    before: &TableModel,
     lock_timeout: Duration,
 ) -> Result<Option<Belongings>, Failure> {
     let model = &state.model;
@@ -270,7 +278,10 @@ async fn clear(
     objects::drop_objects(client, &model.name).await?;
     let fits = check_target(model, &found, Uniqueness::OfKey).is_empty();
     // The labels of an enum are in a CHECK, and may have changed.
-    let keeps = fits && !has_checks(client, &model.name).await?;
+    let has = |model: &TableModel, name: &str| model.columns.iter().any(|column| column.name == name);
+    let has_gone = |name: &str| has(before, name) && !has(model, name);
+    let is_stale = found.columns.iter().any(|column| has_gone(&column.name));
+    let keeps = fits && !is_stale && !has_checks(client, &model.name).await?;
     match state.ownership {
         Ownership::Created if !keeps => {
             let belongings = Belongings::read(client, &model.name, &labelled(model)).await?;

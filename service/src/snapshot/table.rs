@@ -227,14 +227,14 @@ async fn begin_anew(
     if position.is_some_and(|position| !set.includes(&position.processed)) {
         return Err(behind().into());
     }
-    state.model = model;
+    let before = std::mem::replace(&mut state.model, model);
     state.phase = TablePhase::Copying;
     state.snapshot_set = Some(set);
     state.converge_set = None;
     state.rows_copied = 0;
     state.provisional = false;
     state.rows_estimated = reader::rows_estimated(&mut run.conn, state.name()).await?;
-    catalog::begin_copy(run.writer, state, &run.config.ddl).await?;
+    catalog::begin_copy(run.writer, state, &before, &run.config.ddl).await?;
     run.observer.conversions_forgotten(state.name());
     run.observer.table(state);
     Ok(())

@@ -29,7 +29,7 @@ async fn resume(tidegate: &Tidegate) -> Result<()> {
 #[test]
 fn resync_copies_what_could_be_mirrored() {
     run(async {
-        let setup = "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1); CREATE TABLE u (id INT PRIMARY KEY)";
+        let setup = "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1); CREATE TABLE u (id INT PRIMARY KEY); CREATE TABLE w (id INT PRIMARY KEY, a INT, b INT); INSERT INTO w VALUES (1, 2, 3)";
         let (fixture, tidegate) =
             started("ddl_resync", setup, |config| config.set("ddl.policy", "resync")).await?;
         fixture.source("TRUNCATE TABLE t; INSERT INTO t VALUES (2)").await?;
@@ -38,6 +38,9 @@ fn resync_copies_what_could_be_mirrored() {
         fixture.source("RENAME TABLE t TO v; DROP TABLE u").await?;
         tidegate.caught_up(&fixture).await?;
         ensure!(copies(&tidegate)? == 1, "a name was copied");
+        // The copy leaves no column behind that the source has no more.
+        fixture.source("ALTER TABLE w DROP COLUMN a, RENAME COLUMN b TO bb").await?;
+        tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await
     });
 }
