@@ -163,6 +163,20 @@ fn what_is_built_follows_schema_changes() {
             .await?;
             fixture.assert_same().await?;
         }
+        // The parent's rows come when the foreign key is there: it holds for all rows from the next start on.
+        fixture
+            .source(
+                "SET foreign_key_checks = 0; DROP TABLE parents; CREATE TABLE parents (pid INT PRIMARY KEY)",
+            )
+            .await?;
+        tidegate.caught_up(&fixture).await?;
+        tidegate
+            .wait_status("a finding", |status| {
+                status["objects"].as_array().is_some_and(|found| found.len() == 1)
+            })
+            .await?;
+        fixture.source("INSERT INTO parents VALUES (1)").await?;
+        tidegate.caught_up(&fixture).await?;
         ensure!(tidegate.stop().await? == Some(0));
         tidegate.launch(&[]).await?;
         tidegate.wait_state("streaming").await?;

@@ -89,7 +89,8 @@ pub(super) const FORGET: &str = "\
     WHERE pipeline = $1::text AND source_database = $2::text AND source_table = $3::text";
 
 const LOAD: &str = "\
-    SELECT source_database, source_table, kind, name, outcome FROM tidegate.schema_object WHERE pipeline = $1::text";
+    SELECT source_database, source_table, kind, name, outcome, target_name \
+    FROM tidegate.schema_object WHERE pipeline = $1::text";
 
 const FINDINGS: &str = "\
     SELECT source_database, source_table, kind, name, coalesce(detail, '') FROM tidegate.schema_object \
@@ -98,7 +99,7 @@ const FINDINGS: &str = "\
 /// Which objects an attempt takes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt {
-    /// Those that failed before, too.
+    /// Those that failed before, too, and those that hold for new rows only.
     All,
     New,
 }
@@ -108,7 +109,7 @@ pub enum Attempt {
 /// # Errors
 /// Failures of the target that are not its refusal of one object.
 pub async fn build(writer: &mut Writer, tables: &[&TableState], attempt: Attempt) -> Result<usize, Failure> {
-    let settled = recorded(writer, attempt).await?;
+    let recorded = recorded(writer, attempt).await?;
     let by_name: HashMap<&TableName, &TableState> =
         tables.iter().map(|state| (state.name(), *state)).collect();
     let model = |name: &TableName| -> Option<&TableModel> {
@@ -118,7 +119,7 @@ pub async fn build(writer: &mut Writer, tables: &[&TableState], attempt: Attempt
     for state in tables.iter().filter(|state| is_copied(state)) {
         let (objects, _) = objects(&state.model, &model)?;
         for object in objects {
-            if settled.contains(&key_of(&object)) || !may_be_built(&object, state, &by_name) {
+            if recorded.settled.contains(&key_of(&object)) || !may_be_built(&object, state, &by_name) {
                 continue;
             }
             if object.kind() == ObjectKind::ForeignKey { last.push(object) } else { first.push(object) }
@@ -127,6 +128,12 @@ pub async fn build(writer: &mut Writer, tables: &[&TableState], attempt: Attempt
     let mut schemas: HashMap<String, Names> = HashMap::new();
     let mut built = 0;
     for object in first.iter().chain(&last) {
+        if let Some(name) = recorded.partly.get(&key_of(object))
+            && existing(writer.client(), object).await?.as_ref() == Some(name)
+        {
+            built += usize::from(validate(writer, object, name).await?);
+            continue;
+        }
         let database = &object.table.database;
         if !schemas.contains_key(database) {
             let relations = catalog::relations(writer.client(), database).await?;
@@ -168,26 +175,51 @@ fn key_of(object: &Object) -> Key {
     (object.table.clone(), object.kind().name().to_owned(), object.name.clone())
 }
 
-/// The objects that nothing is to be done about.
-async fn recorded(writer: &Writer, attempt: Attempt) -> Result<HashSet<Key>, Failure> {
-    let rows =
-        writer.client().query(LOAD, &[&writer.fence().pipeline()]).await.map_err(while_doing(DOING))?;
-    let mut settled = HashSet::new();
-    for row in rows {
-        let read = || -> Result<(Key, String), tokio_postgres::Error> {
-            let table = TableName { database: row.try_get(0)?, table: row.try_get(1)? };
-            Ok(((table, row.try_get(2)?, row.try_get(3)?), row.try_get(4)?))
-        };
-        let (key, outcome) = read().map_err(while_doing(DOING))?;
-        if attempt == Attempt::New || outcome != Outcome::Failed.name() {
-            settled.insert(key);
-        }
-    }
-    Ok(settled)
+/// What earlier attempts have led to.
+#[derive(Default)]
+struct Recorded {
+    /// Nothing is to be done about them.
+    settled: HashSet<Key>,
+    /// They hold for new rows only. With their names on the target.
+    partly: HashMap<Key, String>,
 }
 
-async fn build_one(writer: &mut Writer, object: &Object, relations: &mut Names) -> Result<bool, Failure> {
-    let record = |target_name: &str, statement: &str, outcome, detail| ObjectRecord {
+async fn recorded(writer: &Writer, attempt: Attempt) -> Result<Recorded, Failure> {
+    let rows =
+        writer.client().query(LOAD, &[&writer.fence().pipeline()]).await.map_err(while_doing(DOING))?;
+    let mut recorded = Recorded::default();
+    for row in rows {
+        let read = || -> Result<(Key, String, String), tokio_postgres::Error> {
+            let table = TableName { database: row.try_get(0)?, table: row.try_get(1)? };
+            Ok(((table, row.try_get(2)?, row.try_get(3)?), row.try_get(4)?, row.try_get(5)?))
+        };
+        let (key, outcome, target_name) = read().map_err(while_doing(DOING))?;
+        if attempt == Attempt::New || outcome == Outcome::Built.name() {
+            recorded.settled.insert(key);
+        } else if outcome == Outcome::NotValidated.name() {
+            recorded.partly.insert(key, target_name);
+        }
+    }
+    Ok(recorded)
+}
+
+/// Lets a constraint that holds for new rows hold for all, if they allow it now: a parent's rows may
+/// have come after it.
+async fn validate(writer: &mut Writer, object: &Object, name: &str) -> Result<bool, Failure> {
+    let statement =
+        format!("ALTER TABLE {} VALIDATE CONSTRAINT {}", qualified(&object.table)?, quote_ident(name)?);
+    let record = object_record(object, name, &statement, Outcome::Built, None);
+    Ok(run(writer, &record).await?.is_ok())
+}
+
+fn object_record(
+    object: &Object,
+    target_name: &str,
+    statement: &str,
+    outcome: Outcome,
+    detail: Option<String>,
+) -> ObjectRecord {
+    ObjectRecord {
         table: object.table.clone(),
         kind: object.kind(),
         name: object.name.clone(),
@@ -195,6 +227,12 @@ async fn build_one(writer: &mut Writer, object: &Object, relations: &mut Names) 
         outcome,
         detail,
         statement: statement.to_owned(),
+    }
+}
+
+async fn build_one(writer: &mut Writer, object: &Object, relations: &mut Names) -> Result<bool, Failure> {
+    let record = |target_name: &str, statement: &str, outcome, detail| {
+        object_record(object, target_name, statement, outcome, detail)
     };
     if let Some(found) = existing(writer.client(), object).await? {
         save(writer, &record(&found, "", Outcome::Built, None)).await?;
@@ -206,7 +244,7 @@ async fn build_one(writer: &mut Writer, object: &Object, relations: &mut Names) 
     let Err(refusal) = run(writer, &built).await? else { return Ok(true) };
     let detail = refusal.detail.clone();
     if let Some(unvalidated) = object.unvalidated_statement(&name)? {
-        let reason = format!("{detail}; it holds for new rows only");
+        let reason = format!("{detail}; it holds for new rows only, and is tried again at the next start");
         let partly = record(&name, &unvalidated, Outcome::NotValidated, Some(reason));
         if run(writer, &partly).await?.is_ok() {
             return Ok(true);
