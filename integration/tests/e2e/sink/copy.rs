@@ -15,7 +15,7 @@ fn table(fixture: &Fixture<'_>) -> Table {
 async fn writer(fixture: &Fixture<'_>, table: &Table) -> Result<Writer> {
     let mut writer = take_over(&config(fixture), PIPELINE).await?;
     let mut copying = state(table.model.clone(), TablePhase::Copying, "")?;
-    catalog::begin_copy(&mut writer, &mut copying, &copying.model.clone(), &ddl()).await?;
+    catalog::begin_copy(&mut writer, &mut copying, &table.model, &ddl()).await?;
     Ok(writer)
 }
 

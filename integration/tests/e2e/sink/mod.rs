@@ -92,7 +92,8 @@ async fn streaming(config: &TargetConfig, models: &[TableModel]) -> Result<Appli
     }
     catalog::claim_tables(&mut writer, &states).await?;
     for state in &mut states {
-        catalog::begin_copy(&mut writer, state, &state.model.clone(), &ddl()).await?;
+        let model = state.model.clone();
+        catalog::begin_copy(&mut writer, state, &model, &ddl()).await?;
     }
     let position = Position { processed: set("1-10")?, ..Position::default() };
     writer.set_position(position, &states).await?;
