@@ -39,9 +39,7 @@ fn resync_copies_what_could_be_mirrored() {
         tidegate.caught_up(&fixture).await?;
         ensure!(copies(&tidegate)? == 1, "a name was copied");
         // The copy leaves no column behind that the source has no more.
-        fixture
-            .source("ALTER TABLE w DROP COLUMN a, RENAME COLUMN b TO bb; INSERT INTO w VALUES (2, 4)")
-            .await?;
+        fixture.source("ALTER TABLE w DROP COLUMN a; INSERT INTO w VALUES (2, 4)").await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await
     });
