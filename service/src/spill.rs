@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::config::FoldConfig;
 use crate::fold::spill::{Spill, Store};
 use crate::telemetry::metrics;
 
@@ -31,6 +32,12 @@ impl SpillDirectory {
     #[must_use]
     pub fn new(path: PathBuf, max_bytes: u64) -> Self {
         Self { path, usage: Arc::new(Usage { bytes: AtomicU64::new(0), max: max_bytes }) }
+    }
+
+    /// As configured.
+    #[must_use]
+    pub fn of(config: &FoldConfig) -> Self {
+        Self::new(config.spill_directory.clone(), config.max_spill_bytes)
     }
 
     /// Whether files can be created there.

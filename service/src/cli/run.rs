@@ -49,9 +49,9 @@ async fn start(
     telemetry::start_logging(&config.log).map_err(|error| error.to_string())?;
     let metrics =
         telemetry::metrics::install().map_err(|error| format!("metrics can't be set up: {error}"))?;
-    SpillDirectory::new(config.fold.spill_directory.clone(), config.fold.max_spill_bytes).probe().map_err(
-        |error| format!("no file can be made in fold.spill_directory: {error}. Name another directory"),
-    )?;
+    SpillDirectory::of(&config.fold).probe().map_err(|error| {
+        format!("no file can be made in fold.spill_directory: {error}. Name another directory")
+    })?;
     stop_on_signals(trigger).map_err(|error| format!("signals can't be received: {error}"))?;
     let listen = config.admin.listen;
     let server = admin::bind(&config.admin).await.map_err(|error| {

@@ -1,6 +1,6 @@
 //! `tidegate check`: every problem of both servers at once.
 
-use crate::config::{Config, FoldConfig};
+use crate::config::Config;
 use crate::halt::{Failure, Side};
 use crate::preflight::{Finding, Severity, Size};
 use crate::schema::filter::Filter;
@@ -104,8 +104,7 @@ fn too_wide(table: &TableModel) -> Option<Finding> {
 }
 
 fn check_spill_directory(config: &Config) -> Option<Finding> {
-    let FoldConfig { spill_directory, max_spill_bytes, .. } = &config.fold;
-    let error = SpillDirectory::new(spill_directory.clone(), *max_spill_bytes).probe().err()?;
+    let error = SpillDirectory::of(&config.fold).probe().err()?;
     Some(Finding::error(
         "fold.spill_directory",
         format!("no file can be made there: {error}"),

@@ -68,7 +68,7 @@ pub async fn run(
 ) -> Result<Outcome, crate::schema::filter::FilterError> {
     let filter = Arc::new(Filter::new(&config.tables.include, &config.tables.exclude)?);
     let mut budget = Budget::new(config.retry.clone());
-    let spill = SpillDirectory::new(config.fold.spill_directory.clone(), config.fold.max_spill_bytes);
+    let spill = SpillDirectory::of(&config.fold);
     let context = Context { config, filter, spill: Arc::new(spill), status, shutdown };
     loop {
         let Err(halt) = context.run_until_halt(&mut budget).await else { return Ok(Outcome::Stopped) };

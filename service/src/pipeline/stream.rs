@@ -234,8 +234,6 @@ impl Apply<'_> {
         if !applied.redefined.is_empty() {
             let executed = reader::gtid_executed(&mut self.conn).await?;
             self.applier.present(models, &executed);
-        }
-        if !applied.redefined.is_empty() {
             cycle::publish_conversions(&self.context.status, self.applier.writer_mut()).await?;
         }
         if self.applier.take_over_definitions().await? || applied.tables_changed() {

@@ -36,10 +36,7 @@ pub(super) async fn on_table_between(
         xa: XaPolicy::PassOver,
         cascades: Cascades::NONE,
         max_buffer_bytes: config.fold.max_buffer_bytes,
-        spill: Arc::new(SpillDirectory::new(
-            config.fold.spill_directory.clone(),
-            config.fold.max_spill_bytes,
-        )),
+        spill: Arc::new(SpillDirectory::of(&config.fold)),
     };
     let mut fold = Fold::new(from.clone(), None, policy);
     let mut dump = Dump::open_to_end(&config.source, &replica_uuid.to_string(), from).await?;
