@@ -25,7 +25,7 @@ const STRIDE: u64 = 377_717;
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// How often the target is asked whether it is there yet: far below what is measured.
-const POLL: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(25);
 
 const MYSQL: &[&str] = &[
     "--sync-binlog=0",
@@ -102,9 +102,9 @@ async fn fill(fixture: &Fixture<'_>) -> Result<()> {
     fixture.source(SINGLE_ROWS).await?;
     let insert = format!(
         "INSERT INTO items WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
-         SELECT i, i % 10007, i * 3, i * 1000003, CONCAT('name of item ', i), REPEAT(MD5(i), 1), i / 7,
+         SELECT i, i % 10007, i * 3, i * 1000003, CONCAT('name of item ', i), LEFT(SHA2(i, 256), 32), i / 7,
              '2020-01-01' + INTERVAL i * 1013 MICROSECOND + INTERVAL i SECOND,
-             '2024-01-01' + INTERVAL i SECOND, SHA1(i) FROM n"
+             '2024-01-01' + INTERVAL i SECOND, LEFT(SHA2(i, 256), 40) FROM n"
     );
     fixture.source(&insert).await
 }
@@ -156,7 +156,7 @@ async fn catch_up(
     say("the same rows by COPY into a temporary table and an upsert");
     let target = fixture.target_session().await?;
     let export = format!(
-        "COPY (SELECT items.* FROM generate_series(0, {rows} - 1) i JOIN items ON id = i * {STRIDE} % {ROWS} + 1 \
+        "COPY (SELECT items.* FROM generate_series(0::bigint, {rows} - 1) i JOIN items ON id = i * {STRIDE} % {ROWS} + 1 \
          ORDER BY i) TO '/tmp/changed.copy' (FORMAT binary); CREATE TEMPORARY TABLE changed (LIKE items)"
     );
     target.exec(&export).await?;
