@@ -60,6 +60,7 @@ struct Facts {
     /// Commit time, by the source's clock, of the oldest transaction received and not applied.
     oldest_pending_micros: Option<u64>,
     observation: Option<Observation>,
+    observations: u64,
     /// The source's clock when our set was last seen to include the source's.
     caught_up_micros: Option<u64>,
     tables: BTreeMap<TableName, TableReport>,
@@ -73,6 +74,8 @@ struct Facts {
 
 /// The source's own answer to how far it is.
 struct Observation {
+    /// Counts the answers.
+    number: u64,
     executed: GtidSet,
     clock_micros: u64,
     at: Instant,
@@ -230,13 +233,17 @@ impl StatusHandle {
         if facts.reaches(&executed) {
             facts.caught_up_micros = Some(clock_micros);
         }
-        facts.observation = Some(Observation { executed, clock_micros, at: Instant::now() });
+        facts.observations += 1;
+        let number = facts.observations;
+        facts.observation = Some(Observation { number, executed, clock_micros, at: Instant::now() });
     }
 
-    /// What the source last answered, while that still says something about now.
+    /// What the source last answered, while that still says something about now, and the answer's
+    /// number. The next one is asked for after this one.
     #[must_use]
-    pub fn source_executed(&self) -> Option<GtidSet> {
-        self.facts().observation_at(Instant::now()).map(|observed| observed.executed.clone())
+    pub fn source_executed(&self) -> Option<(u64, GtidSet)> {
+        let observed = |observed: &Observation| (observed.number, observed.executed.clone());
+        self.facts().observation_at(Instant::now()).map(observed)
     }
 
     /// The source could not be asked.

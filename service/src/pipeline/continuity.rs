@@ -4,11 +4,14 @@ use std::time::{Duration, Instant};
 
 use mysql_async::Conn;
 
+use crate::config::SourceConfig;
 use crate::fold::Overlap;
 use crate::gtid::GtidSet;
 use crate::halt::{Failure, Halt, Reason};
+use crate::sink::checkpoint::Position;
 use crate::sink::writer::Writer;
 use crate::source::connect::Identity;
+use crate::source::dump::fingerprint_of;
 use crate::source::reader;
 
 /// Events reach us before their commit is finished on the source, so a set that is ahead of the
@@ -84,17 +87,45 @@ pub(super) async fn refuse_ahead(conn: &mut Conn, processed: &GtidSet) -> Result
 
 /// The failure that ended a stream, or what is behind it where the source broke the stream off with
 /// an error that can mean anything: a source that was reset reports files that it can't read.
-pub(super) async fn explained(conn: &mut Conn, processed: &GtidSet, failure: Failure) -> Failure {
+///
+/// `replica_uuid` is that of the stream that has ended.
+pub(super) async fn explained(
+    conn: &mut Conn,
+    source: &SourceConfig,
+    replica_uuid: &str,
+    position: &Position,
+    failure: Failure,
+) -> Failure {
     let Failure::Halt(halt) = &failure else { return failure };
     if halt.reason != Reason::UnrecognizedDumpError {
         return failure;
     }
-    match refuse_ahead(conn, processed).await {
-        Err(Failure::Halt(missing)) => {
-            Halt::new(missing.reason, format!("{}; {}", missing.detail, halt.detail)).into()
+    let behind = async {
+        refuse_ahead(conn, &position.processed).await?;
+        refuse_refilled(source, replica_uuid, position).await
+    };
+    match behind.await {
+        Err(Failure::Halt(behind)) => {
+            Halt { detail: format!("{}; {}", behind.detail, halt.detail), ..*behind }.into()
         }
         Ok(()) | Err(Failure::Retry { .. }) => failure,
     }
+}
+
+/// The comparison that a resume makes, by the time that every server keeps: the transaction may have
+/// been applied from another one.
+async fn refuse_refilled(
+    source: &SourceConfig,
+    replica_uuid: &str,
+    position: &Position,
+) -> Result<(), Failure> {
+    let Some((gtid, applied)) = &position.last else { return Ok(()) };
+    let found = fingerprint_of(source, replica_uuid, &position.processed, gtid).await?;
+    if found.is_none_or(|found| found.original_commit_micros == applied.original_commit_micros) {
+        return Ok(());
+    }
+    let detail = "the transaction that was applied last has another commit time on the source";
+    Err(Halt::new(Reason::SourceHistoryDiverged, detail).at_gtid(gtid).into())
 }
 
 /// Waits until the source has finished every transaction of `set`, and returns those that it still

@@ -17,13 +17,18 @@ use crate::halt::{Failure, Side};
 /// first must have come. The first may have been under way together with an event.
 const BEATS: u32 = 3;
 
+/// Answers after the first heartbeat's until one was asked for later than that: the next may have
+/// been under way. Heartbeats come faster than answers where the source passes over transactions.
+const ANSWERS: u64 = 2;
+
 /// Counts heartbeats.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     beats: u32,
     place: Option<(u32, Bytes)>,
-    /// What the source had executed at the first of them.
-    executed: Option<GtidSet>,
+    /// What the source had said at the first of them: the number of its answer, and what it had
+    /// executed.
+    answer: Option<(u64, GtidSet)>,
 }
 
 /// Whether an event says that there is nothing to say.
@@ -38,7 +43,7 @@ impl Silence {
     }
 
     /// Takes note of a heartbeat. `executed` asks for what the source last said that it has
-    /// executed, if it has lately.
+    /// executed, if it has lately, and the number of that answer.
     ///
     /// # Errors
     /// A failure to retry when the silence contradicts that.
@@ -46,23 +51,30 @@ impl Silence {
         &mut self,
         event: &RawEvent,
         fold: &Fold,
-        executed: impl Fn() -> Option<GtidSet>,
+        executed: impl Fn() -> Option<(u64, GtidSet)>,
     ) -> Result<(), Failure> {
         let same =
             self.place.as_ref().is_some_and(|(at, file)| *at == event.header.log_pos && *file == event.body);
         if self.beats == 0 || !same {
             // While it passes over what we have, a dump beats at ever new places.
             self.place = Some((event.header.log_pos, event.body.clone()));
-            self.executed = executed();
+            self.answer = executed();
             self.beats = 1;
             return Ok(());
         }
-        self.beats += 1;
+        self.beats = self.beats.saturating_add(1);
         if self.beats < BEATS {
             return Ok(());
         }
+        let (Some((first, before)), Some((latest, now))) = (self.answer.take(), executed()) else {
+            self.beats = 0;
+            return Ok(());
+        };
+        if latest < first + ANSWERS {
+            self.answer = Some((first, before));
+            return Ok(());
+        }
         self.beats = 0;
-        let (Some(before), Some(now)) = (self.executed.take(), executed()) else { return Ok(()) };
         let unsent = fold.lacks(&before);
         if !unsent.is_empty() {
             let message = format!("the source has executed {unsent}, but its binlog stream is silent");
@@ -116,7 +128,9 @@ mod tests {
     fn fails(places: &[u32], position: &str, executed: &str) -> bool {
         let mut silence = Silence::default();
         let fold = fold_at(position);
-        places.iter().any(|at| silence.heartbeat(&beat(*at), &fold, || Some(set(executed))).is_err())
+        (0u64..).zip(places).any(|(number, at)| {
+            silence.heartbeat(&beat(*at), &fold, || Some((number, set(executed)))).is_err()
+        })
     }
 
     #[test]
@@ -132,8 +146,8 @@ mod tests {
         assert!(!fails(&[4, 5, 6, 7, 8, 9], "1-5", "1-6"));
         let (mut silence, fold) = (Silence::default(), fold_at("1-5"));
         for _ in 0..5 {
-            for _ in 0..2 {
-                assert!(silence.heartbeat(&beat(4), &fold, || Some(set("1-6"))).is_ok());
+            for number in 0..2 {
+                assert!(silence.heartbeat(&beat(4), &fold, || Some((number, set("1-6")))).is_ok());
             }
             silence.broken();
         }
@@ -142,12 +156,22 @@ mod tests {
     #[test]
     fn what_is_executed_during_the_silence_may_still_be_under_way() {
         let (mut silence, fold) = (Silence::default(), fold_at("1-5"));
-        for executed in ["1-5", "1-6", "1-7"] {
-            assert!(silence.heartbeat(&beat(4), &fold, || Some(set(executed))).is_ok());
+        for (number, executed) in [(0, "1-5"), (1, "1-6"), (2, "1-7")] {
+            assert!(silence.heartbeat(&beat(4), &fold, || Some((number, set(executed)))).is_ok());
         }
         // Nor does a source that can't be asked say anything.
         for _ in 0..6 {
             assert!(silence.heartbeat(&beat(4), &fold, || None).is_ok());
         }
+    }
+    #[test]
+    fn an_answer_from_before_the_silence_says_nothing_about_it() {
+        let (mut silence, fold) = (Silence::default(), fold_at("1-5"));
+        for _ in 0..10 {
+            for number in [7, 8] {
+                assert!(silence.heartbeat(&beat(4), &fold, || Some((number, set("1-4")))).is_ok());
+            }
+        }
+        assert!(silence.heartbeat(&beat(4), &fold, || Some((9, set("1-4")))).is_err());
     }
 }

@@ -86,8 +86,10 @@ pub(super) async fn run(
     match (&mut source.0).await {
         Ok(Ok(())) | Err(_) => Err(task_failed("source")),
         Ok(Err(failure)) => {
-            let Apply { mut conn, applier, .. } = apply;
-            Err(continuity::explained(&mut conn, &applier.position().processed, failure).await)
+            let Apply { mut conn, mut applier, .. } = apply;
+            let replica_uuid = applier.writer_mut().checkpoint().replica_uuid.to_string();
+            let (config, position) = (&context.config.source, applier.position());
+            Err(continuity::explained(&mut conn, config, &replica_uuid, position, failure).await)
         }
     }
 }
@@ -99,7 +101,7 @@ async fn read(
     mut fold: Fold,
     sender: Sender,
     status: StatusHandle,
-    mut watcher: Owned<Halt>,
+    mut watcher: Owned<Failure>,
 ) -> Result<(), Failure> {
     let received = Received::new();
     let mut file = String::new();
@@ -107,7 +109,7 @@ async fn read(
     loop {
         let event = tokio::select! {
             biased;
-            noticed = &mut watcher.0 => return Err(noticed.map_or_else(|_| task_failed("watch"), Failure::from)),
+            noticed = &mut watcher.0 => return Err(noticed.unwrap_or_else(|_| task_failed("watch"))),
             event = dump.next() => event?,
         };
         if is_heartbeat(&event) {

@@ -35,6 +35,17 @@ async fn gtid_set(conn: &mut Conn, sql: &str) -> Result<GtidSet, Failure> {
     text.ok_or_else(unreadable)?.parse().map_err(|_| unreadable().into())
 }
 
+/// How many RESET statements of any kind the source has begun since its start or its last FLUSH STATUS
+/// (MySQL manual, "Server Status Variables", `Com_xxx`); `None` from a server that does not count them.
+pub async fn resets(conn: &mut Conn) -> Result<Option<u64>, Failure> {
+    let row: Option<mysql_async::Row> = conn
+        .query_first("SHOW GLOBAL STATUS LIKE 'Com_reset'")
+        .await
+        .map_err(|error| failure("read its count of resets", &error))?;
+    let count: Option<String> = row.map_or(Ok(None), |mut row| field(&mut row, 1))?;
+    Ok(count.and_then(|count| count.parse().ok()))
+}
+
 /// The source's clock in microseconds since 1970.
 pub async fn now_micros(conn: &mut Conn) -> Result<u64, Failure> {
     let sql = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)";
