@@ -117,6 +117,25 @@ fn what_the_source_does_while_it_is_followed() {
         ensure!(halt["reason"] == "anonymous_gtid", "{halt}");
         fixture.source("SET SESSION gtid_next = 'AUTOMATIC'; SET GLOBAL gtid_mode = ON").await?;
 
+        // Without the blobs that did not change; a document always comes along.
+        let fixture = servers.fixture("noblob").await?;
+        fixture
+            .source(
+                "CREATE TABLE d (id INT PRIMARY KEY, v INT, doc JSON); INSERT INTO d VALUES (1, 1, '[1]')",
+            )
+            .await?;
+        fixture
+            .source("CREATE TABLE b (id INT PRIMARY KEY, v INT, body TEXT); INSERT INTO b VALUES (1, 1, 'x')")
+            .await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("SET SESSION binlog_row_image = NOBLOB; UPDATE d SET v = 2").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        fixture.source("SET SESSION binlog_row_image = NOBLOB; UPDATE b SET v = 2").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "partial_row_image", "{halt}");
+
         let fixture = servers.fixture("setting").await?;
         fixture.source(TABLE).await?;
         fixture.source("SET GLOBAL binlog_row_image = MINIMAL").await?;
