@@ -15,6 +15,7 @@
 //! });
 //! ```
 
+pub mod backup;
 pub mod binlog_proxy;
 mod canonical;
 pub mod certificates;
