@@ -217,6 +217,8 @@ pub struct UniqueIndex {
 /// Which unique indexes the target's table may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Uniqueness {
+    /// At most that of the key, which is built once the rows of a copy are there.
+    OfKeyIfAny,
     /// That of the key alone: others could trip while rows of different times stand side by side.
     OfKey,
     /// Those of the source: the rows are those of one time, changed in the source's order.
@@ -295,10 +297,9 @@ fn index_differences(
     differences: &mut Vec<String>,
 ) {
     let key: Vec<&str> = key_columns(model);
-    let (of_key, others): (Vec<_>, Vec<_>) = target.unique_indexes.iter().partition(|index| {
-        !key.is_empty() && !index.partial && index.deterministic && index.columns.iter().eq(&key)
-    });
-    if of_key.is_empty() && !key.is_empty() {
+    let (of_key, others): (Vec<_>, Vec<_>) =
+        target.unique_indexes.iter().partition(|index| is_of_key(&key, index));
+    if of_key.is_empty() && !key.is_empty() && uniqueness != Uniqueness::OfKeyIfAny {
         let names = key.join(", ");
         differences.push(if has_collated_key(model) {
             format!("it has no unique index on ({names}) that compares bytes, by COLLATE \"C\"")
@@ -311,7 +312,9 @@ fn index_differences(
         .partition(|index| uniqueness == Uniqueness::OfSource && is_of_source(model, index));
     for index in foreign {
         differences.push(match uniqueness {
-            Uniqueness::OfKey => format!("unique index \"{}\" is not that of the source's key", index.name),
+            Uniqueness::OfKeyIfAny | Uniqueness::OfKey => {
+                format!("unique index \"{}\" is not that of the source's key", index.name)
+            }
             Uniqueness::OfSource => format!("unique index \"{}\" is not one of the source's", index.name),
         });
     }
@@ -323,6 +326,17 @@ fn index_differences(
             differences.push(format!("unique index \"{}\" is not valid", index.name));
         }
     }
+}
+
+/// Whether the target's table has an index that finds each row by the source's key.
+#[must_use]
+pub fn has_key(model: &TableModel, target: &TargetTable) -> bool {
+    let key = key_columns(model);
+    target.unique_indexes.iter().any(|index| is_of_key(&key, index))
+}
+
+fn is_of_key(key: &[&str], index: &UniqueIndex) -> bool {
+    !key.is_empty() && !index.partial && index.deterministic && index.columns.iter().eq(key)
 }
 
 /// Whether the source has this unique index too: over the same whole columns, or, where it is over

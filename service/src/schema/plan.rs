@@ -5,7 +5,7 @@ use super::cutover;
 use super::names::Names;
 use super::objects::{Note, Object, ObjectKind, column_notes, objects};
 use super::render::collation::create_collations;
-use super::render::{create_schema, create_statements};
+use super::render::{Key, create_schema, create_statements};
 use super::{TableModel, TableName};
 use crate::halt::Halt;
 
@@ -68,7 +68,9 @@ impl Plan {
         let mut created = Vec::new();
         for model in in_database {
             let collations = create_collations(model);
-            match collations.and_then(|them| Ok((them, create_statements(model, &mut relations)?))) {
+            match collations
+                .and_then(|them| Ok((them, create_statements(model, &mut relations, Key::Included)?)))
+            {
                 Ok((mut collations, create)) => {
                     collations.retain(|statement| !self.schemas.contains(statement));
                     self.schemas.append(&mut collations);

@@ -146,7 +146,15 @@ pub fn alter_column(model: &TableModel, change: TargetChange, default: Option<&s
 /// wide or whose values would not stay apart.
 #[must_use]
 pub fn refusal(model: &TableModel) -> Option<Halt> {
-    create_statements(model, &mut Names::default()).err()
+    create_statements(model, &mut Names::default(), Key::Included).err()
+}
+
+/// Whether a table is created with its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    Included,
+    /// To be added once the rows are there: [`add_key`].
+    Later,
 }
 
 /// The statements that create the table without rows, once there are its schema and its collations: a
@@ -155,7 +163,7 @@ pub fn refusal(model: &TableModel) -> Option<Halt> {
 ///
 /// # Errors
 /// As [`create_table`].
-pub fn create_statements(model: &TableModel, relations: &mut Names) -> Result<Vec<String>, Halt> {
+pub fn create_statements(model: &TableModel, relations: &mut Names, key: Key) -> Result<Vec<String>, Halt> {
     let mut statements = Vec::new();
     let mut owners = Vec::new();
     let mut sequences = HashMap::new();
@@ -167,8 +175,10 @@ pub fn create_statements(model: &TableModel, relations: &mut Names) -> Result<Ve
         owners.push(format!("ALTER SEQUENCE {sequence} OWNED BY {column_name}"));
         sequences.insert(column.name.as_str(), sequence);
     }
-    statements.push(create_table(model, &sequences)?);
-    statements.extend(collation::key_index(model)?);
+    statements.push(create_table(model, &sequences, key)?);
+    if key == Key::Included {
+        statements.extend(collation::key_index(model)?);
+    }
     statements.extend(owners);
     statements.extend(comments(model, false)?);
     Ok(statements)
@@ -215,14 +225,15 @@ fn comments(model: &TableModel, replace: bool) -> Result<Vec<String>, Halt> {
 }
 
 /// One `CREATE TABLE` statement: columns, NOT NULL, identity, defaults, the labels of enums, and the
-/// key as PRIMARY KEY or UNIQUE, unless that is to be by other than bytes. `sequences` has those of columns that take their numbers from one.
+/// key, if included, as PRIMARY KEY or UNIQUE, unless that is to be by other than bytes. `sequences`
+/// has those of columns that take their numbers from one.
 /// Constraints are left to PostgreSQL to name: it fits the name into its limit and keeps it free of
 /// collisions.
 ///
 /// # Errors
 /// `unsupported_name` for the table or a column, `unsupported_key` for a key that is too wide or
 /// whose values would not stay apart.
-fn create_table(model: &TableModel, sequences: &HashMap<&str, String>) -> Result<String, Halt> {
+fn create_table(model: &TableModel, sequences: &HashMap<&str, String>, key: Key) -> Result<String, Halt> {
     let table = qualified(&model.name)?;
     let on_table = |halt: Halt| halt.on_table(&model.name.database, &model.name.table);
     check_key(model).map_err(on_table)?;
@@ -231,13 +242,31 @@ fn create_table(model: &TableModel, sequences: &HashMap<&str, String>) -> Result
         let sequence = sequences.get(column.name.as_str());
         items.push(column_definition(model, column, sequence).map_err(on_table)?);
     }
-    if !model.key.is_empty() && !has_collated_key(model) {
-        let kind = if model.key_is_primary { "PRIMARY KEY" } else { "UNIQUE" };
-        let names =
-            key_columns(model)?.map(|column| quote_ident(&column.name)).collect::<Result<Vec<_>, _>>();
-        items.push(format!("{kind} ({})", names.map_err(on_table)?.join(", ")));
+    if key == Key::Included {
+        items.extend(key_constraint(model).map_err(on_table)?);
     }
     Ok(format!("CREATE TABLE {table} (\n    {}\n)", items.join(",\n    ")))
+}
+
+/// The statement that adds the key to a table that was created without; none for a table that has no
+/// key. PostgreSQL names it as it would have at the creation.
+///
+/// # Errors
+/// `unsupported_name`.
+pub fn add_key(model: &TableModel) -> Result<Option<String>, Halt> {
+    match key_constraint(model)? {
+        Some(constraint) => Ok(Some(format!("ALTER TABLE {} ADD {constraint}", qualified(&model.name)?))),
+        None => collation::key_index(model),
+    }
+}
+
+fn key_constraint(model: &TableModel) -> Result<Option<String>, Halt> {
+    if model.key.is_empty() || has_collated_key(model) {
+        return Ok(None);
+    }
+    let kind = if model.key_is_primary { "PRIMARY KEY" } else { "UNIQUE" };
+    let names = key_columns(model)?.map(|column| quote_ident(&column.name)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(format!("{kind} ({})", names.join(", "))))
 }
 
 fn column_definition(model: &TableModel, column: &Column, sequence: Option<&String>) -> Result<String, Halt> {

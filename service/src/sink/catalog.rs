@@ -16,11 +16,11 @@ use super::transaction::{FencedTransaction, OpError};
 use super::writer::Writer;
 use crate::config::DdlConfig;
 use crate::halt::{Failure, Halt, Reason};
-use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, Uniqueness, check_target};
+use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, Uniqueness, check_target, has_key};
 use crate::schema::names::Names;
 use crate::schema::phase::TablePhase;
-use crate::schema::render;
 use crate::schema::render::collation::create_collations;
+use crate::schema::render::{self, Key};
 use crate::schema::{Column, MysqlType, TableModel, TableName};
 
 /// Between two attempts to have a table, in which its readers pass.
@@ -210,16 +210,72 @@ pub async fn begin_copy(
     ddl: &DdlConfig,
 ) -> Result<(), Failure> {
     refuse_shared(writer, std::slice::from_ref(state)).await?;
-    let started = Instant::now();
+    let deadline = Instant::now() + ddl.lock_deadline;
     while !try_begin_copy(writer, state, before, ddl.lock_wait_timeout).await? {
-        if started.elapsed() >= ddl.lock_deadline {
-            let detail = "others kept using the target's table, which is to be copied anew";
-            return Err(on(Halt::new(Reason::DdlLockUnavailable, detail), state.name()));
-        }
-        let TableName { database, table } = state.name();
-        tracing::info!(table = format!("{database}.{table}"), "its copy waits for the target's table");
-        tokio::time::sleep(LOCK_PAUSE).await;
+        pause_for_lock(state.name(), deadline).await?;
     }
+    Ok(())
+}
+
+/// Gives a table that was created for its copy the key, now that its rows are there: one sort of them
+/// all costs a fraction of an index that grows with each. Does nothing where the key is there.
+///
+/// # Errors
+/// `ddl_lock_unavailable` as [`begin_copy`]; `target_constraint` where rows with different keys of the
+/// source have one on the target.
+pub async fn build_key(writer: &mut Writer, state: &TableState, ddl: &DdlConfig) -> Result<(), Failure> {
+    let Some(statement) = render::add_key(&state.model)? else { return Ok(()) };
+    if state.ownership != Ownership::Created {
+        return Ok(());
+    }
+    let deadline = Instant::now() + ddl.lock_deadline;
+    while !try_build_key(writer, state, &statement, ddl.lock_wait_timeout).await? {
+        pause_for_lock(state.name(), deadline).await?;
+    }
+    Ok(())
+}
+
+/// Answers whether the table could be had.
+async fn try_build_key(
+    writer: &mut Writer,
+    state: &TableState,
+    statement: &str,
+    lock_timeout: Duration,
+) -> Result<bool, Failure> {
+    let name = state.name();
+    let mut tx = writer.begin().await.map_err(OpError::into_failure)?;
+    let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
+    if !lock(client, name, lock_timeout).await? {
+        return Ok(false);
+    }
+    let missing = || on(Halt::new(Reason::TargetDrift, "the target's table is missing"), name);
+    let found = read_table(client, name).await?.ok_or_else(missing)?;
+    if has_key(&state.model, &found) {
+        return Ok(true);
+    }
+    tracing::info!(
+        table = format!("{}.{}", name.database, name.table),
+        "its rows are there: building its key"
+    );
+    client
+        .alter(statement)
+        .await
+        .map_err(|error| on_name(failure("building a table's key", &error), name))?;
+    let unchanged = Progress::Tables { tables: std::slice::from_ref(state), clears_halt: false };
+    commit(tx, &unchanged).await.map_err(CommitError::into_failure)?;
+    Ok(true)
+}
+
+/// A lock that queues behind a long query would hold up every reader that comes after it: between two
+/// attempts they are let through.
+async fn pause_for_lock(name: &TableName, deadline: Instant) -> Result<(), Failure> {
+    if Instant::now() >= deadline {
+        let detail = "others kept using the target's table, which is being copied";
+        return Err(on(Halt::new(Reason::DdlLockUnavailable, detail), name));
+    }
+    let TableName { database, table } = name;
+    tracing::info!(table = format!("{database}.{table}"), "its copy waits for the target's table");
+    tokio::time::sleep(LOCK_PAUSE).await;
     Ok(())
 }
 
@@ -238,7 +294,9 @@ async fn try_begin_copy(
             None => return Ok(false),
         }
     }
-    let created = create(&mut tx, &state.model).await?;
+    let is_created = state.ownership == Ownership::Created;
+    let uniqueness = if is_created { Uniqueness::OfKeyIfAny } else { Uniqueness::OfKey };
+    let created = create(&mut tx, &state.model, Key::Later, uniqueness).await?;
     state.ownership = created.ownership.max(state.ownership);
     belongings.give_back(tx.quiet_client().await.map_err(OpError::into_failure)?, &state.model).await?;
     commit(tx, &Progress::CopyRestart(state)).await.map_err(CommitError::into_failure)?;
@@ -276,7 +334,7 @@ async fn clear(
     }
     let Some(found) = read_table(client, &model.name).await? else { return Ok(kept) };
     objects::drop_objects(client, &model.name).await?;
-    let fits = check_target(model, &found, Uniqueness::OfKey).is_empty();
+    let fits = check_target(model, &found, state.uniqueness()).is_empty();
     // The labels of an enum are in a CHECK, and may have changed.
     let has = |model: &TableModel, name: &str| model.columns.iter().any(|column| column.name == name);
     let has_gone = |name: &str| has(before, name) && !has(model, name);
@@ -351,12 +409,17 @@ pub(super) struct Created {
     pub(super) statements: String,
 }
 
-/// Creates the model's table, or checks one that is there and empty.
-pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -> Result<Created, Failure> {
+/// Creates the model's table, or checks one that is there and empty and has this `uniqueness`.
+pub(super) async fn create(
+    tx: &mut FencedTransaction<'_>,
+    model: &TableModel,
+    key: Key,
+    uniqueness: Uniqueness,
+) -> Result<Created, Failure> {
     let name = &model.name;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     if let Some(found) = read_table(client, name).await? {
-        check(client, model, &found, Uniqueness::OfKey).await?;
+        check(client, model, &found, uniqueness).await?;
         let doing = "looking for rows in a target table";
         let row = client.query_one(&statements::has_rows(model)?, &[]).await.map_err(while_doing(doing))?;
         if row.try_get(0).map_err(while_doing(doing))? {
@@ -367,7 +430,8 @@ pub(super) async fn create(tx: &mut FencedTransaction<'_>, model: &TableModel) -
     }
     let mut run = create_schema(client, &name.database).await?;
     let mut statements = create_collations(model)?;
-    statements.extend(render::create_statements(model, &mut relations(client, &name.database).await?)?);
+    let mut taken = relations(client, &name.database).await?;
+    statements.extend(render::create_statements(model, &mut taken, key)?);
     for statement in &statements {
         client.alter(statement).await.map_err(|error| failure("creating a table", &error))?;
     }
@@ -430,22 +494,31 @@ async fn has_row_security(client: &Client, name: &TableName) -> Result<bool, Fai
 }
 
 const READ_OWNER: &str = "\
-    SELECT pipeline FROM tidegate.table_state \
+    SELECT pipeline, state IN ('catching_up', 'streaming') FROM tidegate.table_state \
     WHERE target_schema = $1::text AND target_table = $2::text AND state <> 'detached'";
 
 /// The pipeline that writes the target's table.
-pub(super) async fn owner(client: &Client, schema: &str, table: &str) -> Result<Option<String>, Failure> {
+pub(super) struct Owner {
+    pub(super) pipeline: String,
+    /// The rows are there, and the key with them.
+    pub(super) is_copied: bool,
+}
+
+pub(super) async fn owner(client: &Client, schema: &str, table: &str) -> Result<Option<Owner>, Failure> {
     let doing = "looking for the pipeline of a table";
     let row = client.query_opt(READ_OWNER, &[&schema, &table]).await.map_err(while_doing(doing))?;
-    row.map(|row| row.try_get(0)).transpose().map_err(while_doing(doing))
+    let read = |row: tokio_postgres::Row| {
+        Ok::<_, tokio_postgres::Error>(Owner { pipeline: row.try_get(0)?, is_copied: row.try_get(1)? })
+    };
+    row.map(read).transpose().map_err(while_doing(doing))
 }
 
 /// Names the other pipeline before the unique index would refuse the row without naming it.
 async fn refuse_shared(writer: &Writer, tables: &[TableState]) -> Result<(), Failure> {
     for state in tables {
         let owner = owner(writer.client(), &state.target_schema, &state.target_table).await?;
-        if let Some(other) = owner.filter(|owner| owner != writer.fence().pipeline()) {
-            let detail = format!("pipeline {other:?} writes the target's table already");
+        if let Some(other) = owner.filter(|owner| owner.pipeline != writer.fence().pipeline()) {
+            let detail = format!("pipeline {:?} writes the target's table already", other.pipeline);
             return Err(on(Halt::new(Reason::TargetPreflight, detail), state.name()));
         }
     }

@@ -68,7 +68,7 @@ impl ChunkWriter {
             ledger.changed(THE_TABLE, *change, &statement, None);
         }
         let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
-        catalog::hold_fit(client, model, Uniqueness::OfKey).await?;
+        catalog::hold_fit(client, model, Uniqueness::OfKeyIfAny).await?;
         let sink = client.copy_in(&copy_in).await.map_err(while_doing("opening a COPY"))?;
         let buffer = Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4);
         let mut copy = ChunkCopy {

@@ -4,7 +4,7 @@ use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-use super::catalog;
+use super::catalog::{self, Owner};
 use super::client::Client;
 use super::connect::{OLDEST_SERVER, log_in, server_version, set_up};
 use super::error::while_doing;
@@ -337,8 +337,12 @@ async fn check_table(
     let Some(found) = catalog::read_table(client, &model.name).await? else { return Ok(()) };
     let table = render::qualified(&model.name)?;
     let owner = owner(client, &model.name).await?;
-    let is_own = owner.as_deref() == Some(pipeline);
-    let uniqueness = if is_own { Uniqueness::OfSource } else { Uniqueness::OfKey };
+    let own = owner.as_ref().filter(|owner| owner.pipeline == pipeline);
+    let uniqueness = match own {
+        Some(Owner { is_copied: true, .. }) => Uniqueness::OfSource,
+        Some(_) => Uniqueness::OfKeyIfAny,
+        None => Uniqueness::OfKey,
+    };
     for difference in check_target(model, &found, uniqueness) {
         findings.push(Finding::error(
             "target.table",
@@ -356,14 +360,14 @@ async fn check_table(
             "replicated rows are inserted, updated and deleted, and matched by their key",
             format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {}", role(client).await?),
         ));
-    } else if let Some(owner) = owner {
-        if !is_own {
+    } else if let Some(Owner { pipeline: other, .. }) = &owner {
+        if own.is_none() {
             findings.push(Finding::error(
                 "target.table_owner",
-                format!("pipeline {owner:?} writes {table}"),
+                format!("pipeline {other:?} writes {table}"),
                 "a table has one pipeline: its rows are that one's, and it must not be emptied for another",
                 format!(
-                    "Set pipeline.name = {owner:?} to go on with it, or exclude the table in one of the two"
+                    "Set pipeline.name = {other:?} to go on with it, or exclude the table in one of the two"
                 ),
             ));
         }
@@ -379,7 +383,7 @@ async fn check_table(
 }
 
 /// The pipeline that has copied the table and not let go of it.
-async fn owner(client: &Client, name: &TableName) -> Result<Option<String>, Failure> {
+async fn owner(client: &Client, name: &TableName) -> Result<Option<Owner>, Failure> {
     if !scalar::<bool>(client, "SELECT to_regclass('tidegate.table_state') IS NOT NULL", &[]).await? {
         return Ok(None);
     }

@@ -110,14 +110,16 @@ impl TableState {
         format!("{}.{}", self.target_schema, self.target_table)
     }
 
-    /// The unique indexes that the target's table may have: those of the source once its rows are
-    /// those of one time, as they are from the start where one capture gave them all.
+    /// The unique indexes that the target's table may have: that of the key once its rows are there,
+    /// and those of the source once these are of one time, as they are from the start where one
+    /// capture gave them all.
     #[must_use]
     pub fn uniqueness(&self) -> Uniqueness {
         match self.phase {
             TablePhase::Streaming => Uniqueness::OfSource,
             TablePhase::CatchingUp if self.converge_set.is_none() => Uniqueness::OfSource,
-            _ => Uniqueness::OfKey,
+            TablePhase::CatchingUp => Uniqueness::OfKey,
+            _ => Uniqueness::OfKeyIfAny,
         }
     }
 

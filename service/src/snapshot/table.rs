@@ -68,7 +68,8 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
         run.save(state).await?;
     }
     let present = reader::table(&mut run.conn, state.name(), &run.config.types).await?.ok_or_else(gone)?;
-    let terms = terms(run, &present);
+    let views = views(run, &present).await?;
+    let terms = terms(run, &present, views);
     let captured = {
         let tell = |waiting| run.tell_of_wait(state.name(), waiting);
         capture(&run.config.source, &run.server, state.name(), &terms, &tell).await?
@@ -94,9 +95,10 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
     if !ddl_held_off.get() {
         try_join_all(views.iter_mut().map(View::unpin)).await?;
     }
+    let workers = views.len();
     let mut views = Some(views);
     let begun = {
-        let mut begin = std::pin::pin!(begin(run, state, decided, captured.set));
+        let mut begin = std::pin::pin!(begin(run, state, decided, captured.set, workers));
         loop {
             tokio::select! {
                 biased;
@@ -130,10 +132,18 @@ fn is_transactional(model: &TableModel) -> bool {
     model.engine.eq_ignore_ascii_case("InnoDB")
 }
 
-fn terms(run: &Run<'_>, model: &TableModel) -> Terms {
+/// How many views read the table: one where there is nothing to divide.
+async fn views(run: &mut Run<'_>, model: &TableModel) -> Result<usize, Failure> {
+    let settings = &run.config.snapshot;
+    let divides = chunk::is_divisible(model)
+        && reader::has_more_rows(&mut run.conn, &model.name, settings.chunk_rows).await?;
+    Ok(if divides { settings.parallelism } else { 1 })
+}
+
+fn terms(run: &Run<'_>, model: &TableModel, views: usize) -> Terms {
     let settings = &run.config.snapshot;
     Terms {
-        views: if chunk::is_divisible(model) { settings.parallelism } else { 1 },
+        views,
         lock_wait_timeout: settings.lock_wait_timeout,
         lock_deadline: settings.lock_deadline,
         block_ddl: settings.block_ddl,
@@ -160,7 +170,7 @@ async fn decide(
 ) -> Result<Option<Decided>, Failure> {
     let mut conn = open(&run.config.source, &run.server).await?;
     let fresh = reader::table(&mut conn, state.name(), &run.config.types).await?.ok_or_else(gone)?;
-    if terms(run, &fresh) != *captured_on {
+    if terms(run, &fresh, captured_on.views) != *captured_on {
         return Ok(None);
     }
     let mut facts = Facts {
@@ -190,6 +200,7 @@ async fn begin(
     state: &mut TableState,
     decided: Decided,
     set: GtidSet,
+    workers: usize,
 ) -> Result<Begun, Failure> {
     match decided {
         Decided::Resume(model) => {
@@ -200,7 +211,6 @@ async fn begin(
     }
     let plan = stored_plan(run, state).await?;
     let target = &run.config.target;
-    let workers = terms(run, &state.model).views;
     let clients = try_join_all((0..workers).map(|_| sink::connect::connect(target))).await?;
     let fence = run.writer.fence();
     let writers = clients.into_iter().map(|client| ChunkWriter::new(client, fence.clone())).collect();
@@ -329,7 +339,7 @@ async fn conclude(run: &mut Run<'_>, state: &mut TableState, ddl_held_off: bool)
         }
     }
     if !is_transactional(&state.model) && !state.model.key.is_empty() {
-        let terms = terms(run, &state.model);
+        let terms = terms(run, &state.model, 0);
         let tell = |waiting| run.tell_of_wait(&name, waiting);
         let settled = settled_set(&run.config.source, &run.server, &name, &terms, &tell).await?;
         state.converge_set.get_or_insert_with(GtidSet::new).union_with(&settled);
@@ -337,6 +347,7 @@ async fn conclude(run: &mut Run<'_>, state: &mut TableState, ddl_held_off: bool)
     if let Some(converge_set) = &mut state.converge_set {
         converge_set.union_with(&first);
     }
+    catalog::build_key(run.writer, state, &run.config.ddl).await?;
     state.phase = TablePhase::CatchingUp;
     run.save(state).await?;
     tracing::info!(table = label(&name), rows = state.rows_copied, "copied");

@@ -372,7 +372,10 @@ async fn case(source: &mut Source, sides: &mut [Side; 2], first: u64, seen: &mut
             let (expected, found) = (halt::<()>(Err(expected))?, halt(found)?);
             assert_eq!(found, expected);
             assert!(matches!(found.reason, Reason::TargetConstraint | Reason::KeylessRowNotFound));
-            assert_eq!(merged.applier.position().processed, ordered.applier.position().processed);
+            // Of this batch: an earlier one may have gone through on one side alone.
+            let batch = set(&format!("{gno}-{}", gno + count - 1))?;
+            let processed = |side: &Side| side.applier.position().processed.intersection(&batch);
+            assert_eq!(processed(merged), processed(ordered));
             assert_eq!(contents(&ordered.fixture).await?, contents(&merged.fixture).await?);
             assert_eq!(ledger(&ordered.fixture).await?, ledger(&merged.fixture).await?);
             seen.halts += 1;

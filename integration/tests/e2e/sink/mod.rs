@@ -94,6 +94,7 @@ async fn streaming(config: &TargetConfig, models: &[TableModel]) -> Result<Appli
     for state in &mut states {
         let model = state.model.clone();
         catalog::begin_copy(&mut writer, state, &model, &ddl()).await?;
+        catalog::build_key(&mut writer, state, &ddl()).await?;
     }
     let position = Position { processed: set("1-10")?, ..Position::default() };
     writer.set_position(position, &states).await?;

@@ -352,6 +352,42 @@ fn a_copy_that_was_cut_off_goes_on_from_a_new_capture() {
     });
 }
 
+/// Rows come before their key, which neither a reader nor a crash in between keeps away.
+#[test]
+fn the_key_is_built_once_the_rows_are_there() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("key_later").await?;
+        thirty_chunks_of_source(&fixture, "t", "").await?;
+        let config = config(&fixture);
+        let stalled = stall_records(&fixture, &config, "t").await?;
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(BEFORE_STALL).await?;
+        let indexes = "SELECT count(*) FROM pg_index WHERE indrelid = 't'::regclass";
+        assert_eq!(fixture.target_scalar(indexes).await?.as_deref(), Some("0"));
+        let reader = fixture.target_session().await?;
+        reader.exec("BEGIN; SELECT FROM t").await?;
+        stalled.exec("ROLLBACK").await?;
+        copying.wait_for_chunks(30 - BEFORE_STALL).await?;
+        until_stalled(&fixture, &copying, 1).await?;
+        assert_eq!(fixture.target_scalar("SELECT count(*) FROM t").await?.as_deref(), Some("300"));
+        copying.task.abort();
+        drop(copying.task.await);
+        reader.exec("ROLLBACK").await?;
+
+        let writer = take_over(&config).await?;
+        let cut_off = state(&writer, "t").await?;
+        assert_eq!(cut_off.phase, TablePhase::Copying);
+        drop(writer);
+        let writer = copy(&config).await?;
+        let copied = state(&writer, "t").await?;
+        assert_eq!(copied.phase, TablePhase::CatchingUp);
+        assert_eq!(copied.snapshot_set, cut_off.snapshot_set, "no row is copied twice");
+        let key = "SELECT indisprimary FROM pg_index WHERE indrelid = 't'::regclass";
+        assert_eq!(fixture.target_scalar(key).await?.as_deref(), Some("t"));
+        fixture.assert_same().await
+    });
+}
+
 #[test]
 fn a_keyless_table_that_was_cut_off_is_copied_anew() {
     run(async {

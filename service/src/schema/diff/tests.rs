@@ -332,9 +332,15 @@ fn the_key_must_have_the_only_unique_index() {
     let mut keyless = model();
     keyless.key.clear();
     assert_eq!(check_target(&keyless, &target(), Uniqueness::OfKey).len(), 1);
+    assert!(has_key(&model(), &target()) && !has_key(&model(), &partial) && !has_key(&keyless, &target()));
     let mut bare = target();
     bare.unique_indexes.clear();
     assert_eq!(check_target(&keyless, &bare, Uniqueness::OfKey), [""; 0]);
+    // A copy's rows may be waiting for their key, but for nothing else.
+    assert_eq!(check_target(&model(), &bare, Uniqueness::OfKeyIfAny), [""; 0]);
+    assert_eq!(check_target(&model(), &target(), Uniqueness::OfKeyIfAny), [""; 0]);
+    bare.unique_indexes.push(index("u", &["v"]));
+    assert_eq!(check_target(&model(), &bare, Uniqueness::OfKeyIfAny).len(), 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@ fn column(name: &str, mysql: MysqlType, target: TargetType) -> Column {
 }
 
 fn create_table(model: &TableModel) -> Result<String, Halt> {
-    super::create_table(model, &HashMap::new())
+    super::create_table(model, &HashMap::new(), Key::Included)
 }
 
 fn bigint(name: &str) -> Column {
@@ -48,9 +48,15 @@ fn a_table_has_its_columns_and_its_key() {
          \"na\"\"me\" character varying(9),\n    \
          PRIMARY KEY (\"code\", \"id\")\n)"
     );
+    let later = create_statements(&model, &mut Names::default(), Key::Later).unwrap().join(";");
+    assert!(later.contains("\"na\"\"me\" character varying(9)\n)") && !later.contains("KEY"), "{later}");
+    let add = add_key(&model).unwrap();
+    assert_eq!(add.as_deref(), Some("ALTER TABLE \"app\".\"users\" ADD PRIMARY KEY (\"code\", \"id\")"));
     model.key_is_primary = false;
     assert!(create_table(&model).unwrap().contains("UNIQUE (\"code\", \"id\")"));
+    assert!(add_key(&model).unwrap().is_some_and(|sql| sql.ends_with("ADD UNIQUE (\"code\", \"id\")")));
     model.key.clear();
+    assert_eq!(add_key(&model).unwrap(), None);
     let keyless = create_table(&model).unwrap();
     assert!(!keyless.contains("UNIQUE") && !keyless.contains("COLLATE"));
 }
@@ -70,13 +76,13 @@ fn what_can_t_be_an_identity_column_takes_its_numbers_from_a_sequence() {
     id.auto_increment = true;
     let model = model("t", vec![id], &[0]);
     let mut relations = Names::default();
-    let statements = create_statements(&model, &mut relations).unwrap();
+    let statements = create_statements(&model, &mut relations, Key::Included).unwrap();
     let default = r#""id" numeric(20,0) DEFAULT nextval('"app"."t_id_seq"'::regclass) NOT NULL"#;
     assert_eq!(statements.len(), 3, "{statements:?}");
     assert_eq!(statements[0], r#"CREATE SEQUENCE "app"."t_id_seq""#);
     assert!(statements[1].contains(default), "{statements:?}");
     assert_eq!(statements[2], r#"ALTER SEQUENCE "app"."t_id_seq" OWNED BY "app"."t"."id""#);
-    let taken = create_statements(&model, &mut relations).unwrap();
+    let taken = create_statements(&model, &mut relations, Key::Included).unwrap();
     assert!(taken[0].starts_with(r#"CREATE SEQUENCE "app"."t_id_seq_"#), "{taken:?}");
 }
 
@@ -88,7 +94,7 @@ fn defaults_and_comments_are_the_source_s() {
     note.details.comment = r"a \ 'b'".to_owned();
     let mut model = model("t", vec![bigint("id"), note], &[0]);
     model.details.comment = "of t".to_owned();
-    let statements = create_statements(&model, &mut Names::default()).unwrap();
+    let statements = create_statements(&model, &mut Names::default(), Key::Included).unwrap();
     assert!(
         statements[0].contains(r#""no""te" character varying(9) DEFAULT 'it''s' NOT NULL"#),
         "{statements:?}"

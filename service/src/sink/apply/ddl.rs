@@ -26,9 +26,10 @@ use crate::convert::ColumnPlan;
 use crate::fold::unit::SchemaChange;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::alter::{Altered, TargetChange};
+use crate::schema::diff::Uniqueness;
 use crate::schema::phase::TablePhase;
 use crate::schema::policy::ColumnPolicies;
-use crate::schema::render::{self, change};
+use crate::schema::render::{self, Key, change};
 use crate::schema::{Column, TableModel, TableName};
 
 /// Why a schema change was not applied.
@@ -313,7 +314,7 @@ async fn on_target(
             Action::Create(name) => {
                 let model = announced.filter(|(known, _)| known == name).and_then(|(_, model)| model.clone());
                 if let Some(model) = model {
-                    let created = catalog::create(tx, &model).await?;
+                    let created = catalog::create(tx, &model, Key::Included, Uniqueness::OfKey).await?;
                     done.add(table, [created.statements]);
                     done.created.insert(name.clone(), (model, created.ownership));
                 }

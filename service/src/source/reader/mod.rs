@@ -89,6 +89,20 @@ pub async fn rows_estimated(conn: &mut Conn, table: &TableName) -> Result<Option
     Ok(rows.flatten())
 }
 
+/// The error of a statement that ran into MAX_EXECUTION_TIME, `ER_QUERY_TIMEOUT`.
+const QUERY_TIMEOUT: u16 = 3024;
+
+/// Whether the table has more than this many rows, as far as a second tells: it may be locked.
+pub async fn has_more_rows(conn: &mut Conn, table: &TableName, rows: u64) -> Result<bool, Failure> {
+    let table = quote_table(table);
+    let sql = format!("SELECT /*+ MAX_EXECUTION_TIME(1000) */ 1 FROM {table} LIMIT 1 OFFSET {rows}");
+    match conn.query_first::<u8, _>(sql).await {
+        Ok(row) => Ok(row.is_some()),
+        Err(mysql_async::Error::Server(error)) if error.code == QUERY_TIMEOUT => Ok(true),
+        Err(error) => Err(failure("count its first rows", &error)),
+    }
+}
+
 /// The first column of a query's first row; `None` for no row and for NULL.
 async fn first<T: FromValue + Send + 'static>(
     conn: &mut Conn,
