@@ -23,6 +23,7 @@ pub mod charsets;
 pub mod compare;
 pub mod fixture;
 pub mod http;
+pub mod mariadb;
 pub mod mysql;
 pub mod pgbouncer;
 pub mod postgres;

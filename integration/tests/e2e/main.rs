@@ -12,6 +12,7 @@ mod harness;
 mod history;
 mod policies;
 mod restored;
+mod round_trip;
 mod runbook;
 mod schema_objects;
 mod shapes;

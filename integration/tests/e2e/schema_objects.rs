@@ -229,3 +229,142 @@ fn types_are_what_the_configuration_says() {
         Ok(())
     });
 }
+
+/// The kinds of the objects that `/status` tells of, with why, in order.
+fn told(status: &serde_json::Value) -> Vec<String> {
+    let object = |object: &serde_json::Value| format!("{} {}", object["name"], object["detail"]);
+    status["objects"].as_array().map(|objects| objects.iter().map(object).collect()).unwrap_or_default()
+}
+
+const CONSTRAINTS: &str =
+    "SELECT string_agg(concat_ws(' ', conname, convalidated), '; ' ORDER BY conname) FROM pg_constraint
+    WHERE conrelid = 't'::regclass AND contype IN ('c', 'f')";
+
+/// What others keep from being built is left for later: neither readers nor the stream wait behind it.
+#[test]
+fn what_others_lock_is_built_when_they_are_gone() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("locked_out").await?;
+        fixture
+            .source(
+                "CREATE TABLE p (id INT PRIMARY KEY); INSERT INTO p VALUES (1);
+                 CREATE TABLE t (id INT PRIMARY KEY, p INT, n INT, KEY k (n), CONSTRAINT t_p FOREIGN KEY (p) REFERENCES p (id), CONSTRAINT n_small CHECK (n < 10));
+                 INSERT INTO t VALUES (1, 1, 1)",
+            )
+            .await?;
+        let config = fixture.config().set("ddl.lock_wait_timeout", "50ms");
+        let tidegate = Tidegate::start(config).await?;
+        tidegate.wait_state("streaming").await?;
+        ensure!(tidegate.stop().await? == Some(0));
+        // As if nothing of them had been built yet.
+        fixture
+            .target(
+                "ALTER TABLE t DROP CONSTRAINT t_p, DROP CONSTRAINT n_small; DROP INDEX t_k; DELETE FROM tidegate.schema_object",
+            )
+            .await?;
+        let (reader, vacuum) = (fixture.target_session().await?, fixture.target_session().await?);
+        reader.exec("BEGIN; SELECT * FROM t").await?;
+        vacuum.exec("BEGIN; LOCK TABLE p IN SHARE UPDATE EXCLUSIVE MODE").await?;
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        let other = fixture.target_session().await?;
+        other.exec("SET statement_timeout = '10s'").await?;
+        tidegate.wait_status("both to wait", |status| told(status).len() == 2).await?;
+        fixture.source("INSERT INTO t VALUES (2, 1, 2)").await?;
+        tidegate.caught_up(&fixture).await?;
+        let attempts = "waits: others keep";
+        let status = tidegate.status().await?;
+        ensure!(told(&status).iter().all(|told| told.contains("others keep")), "{status}");
+        ensure!(tidegate.log()?.matches(attempts).count() == 2, "told once for each");
+        // An index lets readers pass, and so they let it.
+        let index = "SELECT count(*) FROM pg_index WHERE indexrelid = 't_k'::regclass AND indisvalid";
+        ensure!(fixture.target_scalar(index).await?.as_deref() == Some("1"));
+        let seen = wait::until("an attempt that waits for the reader", || async {
+            other.exec("SELECT count(*) FROM t").await?;
+            let waiting = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted AND relation = 't'::regclass";
+            Ok(if fixture.target_scalar(waiting).await?.as_deref() == Some("0") {
+                Look::NotYet("none".to_owned())
+            } else {
+                Look::Done(())
+            })
+        });
+        seen.await?;
+        other.exec("SELECT count(*) FROM t").await?;
+        ensure!(fixture.target_scalar(CONSTRAINTS).await?.is_none());
+        reader.exec("COMMIT").await?;
+        vacuum.exec("COMMIT").await?;
+        tidegate.wait_status("all to be built", |status| told(status).is_empty()).await?;
+        let built = fixture.target_scalar(CONSTRAINTS).await?;
+        ensure!(built.as_deref() == Some("n_small t; t_p t"), "{built:?}");
+        fixture.assert_same().await?;
+
+        // A death between the two statements of a CHECK.
+        tidegate.kill().await?;
+        fixture
+            .target(
+                "ALTER TABLE t DROP CONSTRAINT n_small, ADD CONSTRAINT n_small CHECK (n < 10) NOT VALID;
+                 UPDATE tidegate.schema_object SET outcome = 'not_validated', detail = 'begun' WHERE name = 'n_small'",
+            )
+            .await?;
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        let built = fixture.target_scalar(CONSTRAINTS).await?;
+        ensure!(built.as_deref() == Some("n_small t; t_p t"), "{built:?}");
+        Ok(())
+    });
+}
+
+/// An index is built in the commit that records it: a death in between leaves neither.
+#[test]
+fn a_death_while_an_index_is_built_leaves_nothing_half_built() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("index_killed").await?;
+        fixture
+            .source("CREATE TABLE t (id INT PRIMARY KEY, a INT, KEY k (a DESC)); INSERT INTO t VALUES (1, 1), (2, 2)")
+            .await?;
+        // Whoever builds an index waits for a lock, with the index there and not committed.
+        fixture
+            .target(
+                "CREATE FUNCTION wait() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN
+                    IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE schema_name <> ''tidegate'') THEN
+                        PERFORM pg_advisory_xact_lock(4711);
+                    END IF; END';
+                 CREATE EVENT TRIGGER waiting ON ddl_command_end WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION wait();
+                 ALTER EVENT TRIGGER waiting ENABLE ALWAYS",
+            )
+            .await?;
+        let holder = fixture.target_session().await?;
+        holder.exec("SELECT pg_advisory_lock(4711)").await?;
+        let tidegate = Tidegate::start(fixture.config().set("ddl.lock_wait_timeout", "1m")).await?;
+        let builders = |wanted: &'static str| {
+            let fixture = &fixture;
+            wait::until(format!("{wanted} sessions that build the index"), move || async move {
+                let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+                    AND wait_event = 'advisory' AND query LIKE 'CREATE INDEX%'";
+                let found = fixture.target_scalar(waiting).await?;
+                Ok(if found.as_deref() == Some(wanted) {
+                    Look::Done(())
+                } else {
+                    Look::NotYet(format!("{found:?}"))
+                })
+            })
+        };
+        builders("1").await?;
+        tidegate.kill().await?;
+        holder.exec("SELECT pg_advisory_unlock(4711)").await?;
+        builders("0").await?;
+        let indexes = "SELECT string_agg(concat(indexrelid::regclass, ' ', indisvalid), '; ' ORDER BY indexrelid::regclass::text)
+            FROM pg_index WHERE indrelid = 't'::regclass";
+        let left = fixture.target_scalar(indexes).await?;
+        ensure!(left.as_deref() == Some("t_pkey t"), "{left:?}");
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("INSERT INTO t VALUES (3, 3)").await?;
+        tidegate.caught_up(&fixture).await?;
+        let found = fixture.target_scalar(indexes).await?;
+        ensure!(found.as_deref() == Some("t_k t; t_pkey t"), "{found:?}");
+        let recorded = "SELECT count(*) FROM tidegate.schema_object WHERE name = 'k' AND outcome = 'built'";
+        ensure!(fixture.target_scalar(recorded).await?.as_deref() == Some("1"));
+        fixture.assert_same().await
+    });
+}

@@ -64,7 +64,9 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
     let states = writer.load_tables().await?;
-    objects::build(&mut writer, &states.iter().collect::<Vec<_>>(), Attempt::All).await?;
+    let lock_timeout = config.ddl.lock_wait_timeout;
+    let tables: Vec<&TableState> = states.iter().collect();
+    let built = objects::build(&mut writer, &tables, Attempt::All, lock_timeout).await?;
     publish_objects(&context.status, &writer).await?;
     catalog::verify(writer.client(), &states).await?;
     publish_tables(&context.status, &states);
@@ -84,6 +86,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
         .with_system_time_zone(reader::system_time_zone(&mut conn).await?);
     let (ddl, types, policies) = (config.ddl.clone(), config.types.clone(), Arc::clone(&config.policies));
     let mut applier = Applier::new(writer, states, context.filter.clone(), ddl, types, policies)?;
+    applier.pause_after(built.waited);
     applier.present(models, &caught_up_at);
     if applier.take_over_definitions().await? {
         applier.build_objects().await?;

@@ -60,6 +60,14 @@ impl<T> Drop for Owned<T> {
     }
 }
 
+/// Waits for a moment, if there is one.
+async fn reached(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Streams until the stop is requested, tables have to be copied, or one of the tasks fails.
 pub(super) async fn run(
     context: &Context,
@@ -159,6 +167,11 @@ impl Apply<'_> {
             let first = tokio::select! {
                 biased;
                 () = self.context.shutdown.requested() => return Ok(Some(End::Stopped)),
+                () = reached(self.applier.asks_again_at()) => {
+                    self.applier.complete_tables().await?;
+                    cycle::publish_objects(&self.context.status, self.applier.writer_mut()).await?;
+                    continue;
+                }
                 unit = self.receiver.recv() => unit,
             };
             let Some(first) = first else { return Ok(None) };

@@ -130,9 +130,12 @@ impl Object {
     pub fn statement(&self, target_name: &str) -> Result<String, Halt> {
         let (table, name) = (qualified(&self.table)?, quote_ident(target_name)?);
         Ok(match &self.form {
-            Form::PrimaryKey { columns } => {
-                format!("ALTER TABLE {table} ADD CONSTRAINT {name} PRIMARY KEY ({})", names(columns)?)
-            }
+            // Readers pass while the index is built, but not while a key is.
+            Form::PrimaryKey { columns } => format!(
+                "CREATE UNIQUE INDEX {name} ON {table} ({}); \
+                 ALTER TABLE {table} ADD CONSTRAINT {name} PRIMARY KEY USING INDEX {name}",
+                names(columns)?
+            ),
             Form::Index(TargetIndex { unique, definition, .. }) => {
                 let unique = if *unique { "UNIQUE " } else { "" };
                 format!("CREATE {unique}INDEX {name} ON {table} {definition}")
@@ -152,14 +155,16 @@ impl Object {
         })
     }
 
-    /// As [`Object::statement`], for rows that are there and not looked at; `None` where there is no
-    /// such form.
+    /// As [`Object::statement`], without a look at the rows that are there; `None` where there is no such
+    /// form.
     ///
     /// # Errors
     /// `unsupported_name`.
     pub fn unvalidated_statement(&self, target_name: &str) -> Result<Option<String>, Halt> {
         match self.form {
-            Form::ForeignKey(_) => Ok(Some(format!("{} NOT VALID", self.statement(target_name)?))),
+            Form::ForeignKey(_) | Form::Check { .. } => {
+                Ok(Some(format!("{} NOT VALID", self.statement(target_name)?)))
+            }
             _ => Ok(None),
         }
     }

@@ -33,6 +33,10 @@ use crate::schema::policy::Policies;
 use crate::schema::{TableModel, TableName};
 use details::Presented;
 
+/// How much longer the pause after a wait for a lock is than the wait, in which nothing is applied: the
+/// stream loses no more than a twentieth of its time, and the target's readers have the rest.
+const PAUSE_FACTOR: u32 = 20;
+
 /// Applies units and advances the position with them.
 pub struct Applier {
     writer: Writer,
@@ -46,6 +50,8 @@ pub struct Applier {
     /// The definition of a table that the unit at hand creates, as the source has it now; `None`
     /// if it has none.
     announced: Option<(TableName, Option<TableModel>)>,
+    /// The end of a pause after a lock that could not be had.
+    asks_again_at: Option<Instant>,
     rows: RowWriter,
 }
 
@@ -127,7 +133,8 @@ impl Applier {
         };
         let tables = Tables::new(tables, policies);
         let (presented, announced, rows) = (Vec::new(), None, RowWriter::default());
-        Ok(Self { writer, tables, filter, ddl, types, presented, position, announced, rows })
+        let asks_again_at = None;
+        Ok(Self { writer, tables, filter, ddl, types, presented, position, announced, asks_again_at, rows })
     }
 
     /// How far the pipeline is, durably.
@@ -141,16 +148,46 @@ impl Applier {
         self.tables.states()
     }
 
-    /// Builds the indexes and constraints that the tables can have now. Nothing is applied meanwhile.
+    /// Builds the indexes and constraints that the tables can have now. Nothing is applied meanwhile. In a
+    /// pause after a lock that could not be had, they are left to [`Applier::complete_tables`].
     ///
     /// # Errors
     /// As [`objects::build`].
     pub async fn build_objects(&mut self) -> Result<(), Failure> {
+        if self.asks_again_at.is_some() { Ok(()) } else { self.build_now().await }
+    }
+
+    async fn build_now(&mut self) -> Result<(), Failure> {
         let states: Vec<&TableState> = self.tables.states().collect();
-        if objects::build(&mut self.writer, &states, Attempt::New).await? > 0 {
+        let lock_timeout = self.ddl.lock_wait_timeout;
+        let done = objects::build(&mut self.writer, &states, Attempt::New, lock_timeout).await?;
+        if done.built > 0 {
             self.tables.look_again();
         }
+        self.pause_after(done.waited);
         Ok(())
+    }
+
+    /// When [`Applier::complete_tables`] is due.
+    #[must_use]
+    pub const fn asks_again_at(&self) -> Option<Instant> {
+        self.asks_again_at
+    }
+
+    /// A lock that others kept was waited for in vain, for this long.
+    pub fn pause_after(&mut self, waited: Option<Duration>) {
+        let until = waited.map(|waited| Instant::now() + waited * PAUSE_FACTOR);
+        self.asks_again_at = self.asks_again_at.max(until);
+    }
+
+    /// Asks again for the tables that others kept from getting what their definitions say.
+    ///
+    /// # Errors
+    /// Failures of the target.
+    pub async fn complete_tables(&mut self) -> Result<(), Failure> {
+        self.asks_again_at = None;
+        self.take_over_definitions().await?;
+        self.build_now().await
     }
 
     /// For what else the owner of the pipeline writes: halts, the source's identity.

@@ -8,6 +8,7 @@
 //! again. After a restart every definition is read again, so that none needs to be stored.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use tokio_postgres::error::SqlState;
 
@@ -51,12 +52,16 @@ impl Applier {
 
     /// Takes over what the position has reached of the definitions presented: the defaults and
     /// comments of tables that the pipeline created, and what is to be built or is no more. A table
-    /// that others are using is left for the next time. Answers whether anything has changed.
+    /// that others are using is left to [`Applier::complete_tables`], as all are in a pause before it.
+    /// Answers whether anything has changed.
     ///
     /// # Errors
     /// Failures of the target.
     pub async fn take_over_definitions(&mut self) -> Result<bool, Failure> {
         let mut changed = false;
+        if self.asks_again_at.is_some() {
+            return Ok(changed);
+        }
         for mut presented in std::mem::take(&mut self.presented) {
             if self.position.reaches(&presented.executed) {
                 changed |= self.take_over(&mut presented.models).await?;
@@ -74,10 +79,12 @@ impl Applier {
         for (name, model) in std::mem::take(models) {
             let found = self.tables.find(&name.database, &name.table).and_then(|at| self.tables.get(at));
             let Some(state) = found.and_then(|table| with_details(&table.state, &model)) else { continue };
+            let started = Instant::now();
             if self.set_details(&state).await? {
                 self.tables.put(state);
                 changed = true;
             } else {
+                self.pause_after(Some(started.elapsed()));
                 models.insert(name, model);
             }
         }

@@ -262,7 +262,8 @@ fn drop_statement(record: &Recorded) -> Option<String> {
 }
 
 fn statement(object: &Object, record: &Recorded) -> Result<String, Halt> {
-    let partly = record.outcome == Outcome::NotValidated.name();
+    let partly =
+        [Outcome::NotValidated, Outcome::Waiting].iter().any(|outcome| outcome.name() == record.outcome);
     let unvalidated = if partly { object.unvalidated_statement(&record.target_name)? } else { None };
     unvalidated.map_or_else(|| object.statement(&record.target_name), Ok)
 }
