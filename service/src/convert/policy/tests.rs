@@ -225,7 +225,7 @@ fn a_unique_index_takes_nulls_and_what_keeps_values_apart() {
         visible: true,
         parts: vec![part],
     };
-    let of = IndexPart { column: None, expression: Some("concat(`c`,`c`)".to_owned()), ..part.clone() };
+    let of = IndexPart { column: None, expression: Some("concat(`c`,`c`)".to_owned()), ..part };
     let on_key = |kind, policy, index: Index| {
         let (mut model, cell) = of_kind(kind);
         model.columns[0].name = "c".to_owned();
