@@ -15,6 +15,7 @@
 //! });
 //! ```
 
+pub mod backup;
 pub mod binlog_proxy;
 mod canonical;
 pub mod certificates;
@@ -22,6 +23,7 @@ pub mod charsets;
 pub mod compare;
 pub mod fixture;
 pub mod http;
+pub mod mariadb;
 pub mod mysql;
 pub mod pgbouncer;
 pub mod postgres;

@@ -117,7 +117,7 @@ impl<K: Kind> Server<K> {
         let mut attempt = 0;
         loop {
             let port = free_port()?;
-            match request::<K>(&image, args, environment, port).start().await {
+            match request::<K>(&image, args, environment, port, None).start().await {
                 Ok(container) => {
                     let server = Self { container, port, kind: PhantomData };
                     server.answers().await?;
@@ -127,6 +127,16 @@ impl<K: Kind> Server<K> {
                 Err(error) => return Err(error).context(format!("cannot start {} from {image}", K::NAME)),
             }
         }
+    }
+
+    /// Starts a server with these arguments on the data and at the address of this one, which is
+    /// stopped and has to outlive it.
+    pub async fn start_instead(&self, args: &[&str]) -> Result<Self> {
+        let data_of = Some(self.container_id());
+        let request = request::<K>(&image::<K>().await?, args, &[], self.port, data_of);
+        let server = Self { container: request.start().await?, port: self.port, kind: PhantomData };
+        server.answers().await?;
+        Ok(server)
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -152,6 +162,13 @@ impl<K: Kind> Server<K> {
 
     pub fn container_id(&self) -> &str {
         self.container.id()
+    }
+
+    /// The image that the container was made from.
+    pub(crate) async fn image(&self) -> Result<String> {
+        let docker = docker_client_instance().await?;
+        let found = docker.inspect_container(self.container_id(), None::<InspectContainerOptions>).await?;
+        found.image.context("the container has no image")
     }
 
     /// Shuts down in an orderly way and starts again.
@@ -238,16 +255,19 @@ fn request<K: Kind>(
     args: &[&str],
     environment: &[(&str, &str)],
     port: u16,
+    data_of: Option<&str>,
 ) -> ContainerRequest<GenericImage> {
     watch_containers();
     let (name, tag) = image.rsplit_once(':').unwrap_or((image, "latest"));
     let binding =
         PortBinding { host_ip: Some(Ipv4Addr::LOCALHOST.to_string()), host_port: Some(port.to_string()) };
+    let data_of = data_of.map(|container| vec![container.to_owned()]);
     let mut request = GenericImage::new(name, tag)
         .with_mapped_port(port, testcontainers::core::ContainerPort::Tcp(K::PORT))
         .with_host_config_modifier(move |host| {
             let ports = host.port_bindings.get_or_insert_default();
             ports.insert(format!("{}/tcp", K::PORT), Some(vec![binding.clone()]));
+            host.volumes_from.clone_from(&data_of);
         })
         .with_label(OWNER_LABEL, std::process::id().to_string())
         .with_cmd(K::command(args));

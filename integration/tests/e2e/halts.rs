@@ -68,6 +68,12 @@ const SCENARIOS: &[Scenario] = &[
         "schema_drift",
     ),
     on_source(
+        "unseen",
+        "SET SESSION sql_log_bin = 0; INSERT INTO keyless VALUES (9, 'in no event'); SET SESSION sql_log_bin = 1;
+         DELETE FROM keyless WHERE a = 9",
+        "keyless_row_not_found",
+    ),
+    on_source(
         "long",
         "CREATE TABLE l234567890123456789012345678901234567890123456789012345678901234 (id INT PRIMARY KEY)",
         "unsupported_name",

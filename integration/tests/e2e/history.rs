@@ -6,10 +6,14 @@ use tidegate_integration::mysql::{REPLICATION_PASSWORD, REPLICATION_USER};
 use tidegate_integration::wait::{Look, until};
 use tidegate_integration::{Fixture, MySql, Servers, Tidegate, compare, run};
 
-const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(20)); INSERT INTO t VALUES (1, 'one')";
+pub(crate) const TABLE: &str =
+    "CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(20)); INSERT INTO t VALUES (1, 'one')";
 
 /// A pipeline that has applied a transaction of the stream and was stopped.
-async fn stopped_after_one<'a>(servers: &'a Servers, name: &str) -> Result<(Fixture<'a>, Tidegate)> {
+pub(crate) async fn stopped_after_one<'a>(
+    servers: &'a Servers,
+    name: &str,
+) -> Result<(Fixture<'a>, Tidegate)> {
     let fixture = servers.fixture(name).await?;
     fixture.source(TABLE).await?;
     let tidegate = Tidegate::start(fixture.config()).await?;
@@ -21,7 +25,7 @@ async fn stopped_after_one<'a>(servers: &'a Servers, name: &str) -> Result<(Fixt
 }
 
 /// Starts it again and expects this halt, with the position where it was.
-async fn restart_halts(fixture: &Fixture<'_>, tidegate: &Tidegate, reason: &str) -> Result<Value> {
+pub(crate) async fn restart_halts(fixture: &Fixture<'_>, tidegate: &Tidegate, reason: &str) -> Result<Value> {
     let before = fixture.stored_gtid_set().await?;
     tidegate.launch(&[]).await?;
     let halt = tidegate.wait_halt().await?;
@@ -63,9 +67,19 @@ fn a_source_reset_refilled_or_purged() {
         restart_halts(&fixture, &tidegate, "source_identity_mismatch").await?;
 
         let (fixture, tidegate) = stopped_after_one(&servers, "refilled").await?;
+        let applied = servers.mysql.gtid_executed().await?;
         fixture.source("RESET BINARY LOGS AND GTIDS").await?;
-        for id in 100..120 {
+        // The very same set, of other transactions.
+        for id in 100.. {
             fixture.source(&format!("INSERT INTO t VALUES ({id}, 'again')")).await?;
+            let executed = servers.mysql.gtid_executed().await?;
+            if executed == applied {
+                break;
+            }
+            ensure!(
+                servers.mysql.gtid_subset(&executed, &applied).await?,
+                "{executed} is not like {applied}"
+            );
         }
         restart_halts(&fixture, &tidegate, "source_history_diverged").await?;
         Ok(())

@@ -11,6 +11,7 @@ mod halts;
 mod harness;
 mod history;
 mod policies;
+mod restored;
 mod round_trip;
 mod runbook;
 mod schema_objects;

@@ -69,7 +69,11 @@ pub(super) async fn check(
     Ok(Resume { replica_uuid, processed: position.processed, dump_set, overlap })
 }
 
-async fn refuse_ahead(conn: &mut Conn, processed: &GtidSet) -> Result<(), Failure> {
+/// Waits until the source has finished every transaction that was applied from it.
+///
+/// # Errors
+/// `source_identity_mismatch` when it lacks some of them for good.
+pub(super) async fn refuse_ahead(conn: &mut Conn, processed: &GtidSet) -> Result<(), Failure> {
     let missing = wait_executed(conn, processed).await?;
     if missing.is_empty() {
         return Ok(());

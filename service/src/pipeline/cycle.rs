@@ -170,8 +170,7 @@ async fn copy(
 ) -> Result<(), Failure> {
     if let Some(position) = &writer.checkpoint().position {
         // What was just applied may not be finished there, and a copy must not be older than it.
-        // What the source lacks for good is named by the checks that follow.
-        continuity::wait_executed(conn, &position.processed).await?;
+        continuity::refuse_ahead(conn, &position.processed).await?;
     }
     snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
     progress.committed = true;

@@ -163,6 +163,29 @@ fn gtid_with_two_timestamps() {
     assert_eq!(gtid.transaction_length, 4096);
 }
 
+/// Behind the length lie the versions of the servers, in which a set uppermost bit says that another one
+/// follows, and under Group Replication the ticket of a group commit. The group's length counts them.
+#[test]
+fn gtid_with_server_versions_and_the_ticket_of_a_group_commit() {
+    let (immediate, original) = (90_704_u32, 80_036_u32);
+    let one = immediate.to_le_bytes().to_vec();
+    let two = [(immediate | 1 << 31).to_le_bytes(), original.to_le_bytes()].concat();
+    for versions in [one, two] {
+        for ticket in [None, Some(1_u64), Some(u64::MAX)] {
+            let mut body = gtid_head();
+            body.extend([9, 0, 0, 0, 0, 0, 0x80]);
+            body.extend([8, 0, 0, 0, 0, 0, 0]);
+            body.extend([0xfd, 0x00, 0x00, 0x10]);
+            body.extend(&versions);
+            body.extend(ticket.iter().flat_map(|ticket| ticket.to_le_bytes()));
+            let Some(Event::Gtid(gtid)) = parse(event_type::GTID, &body) else { panic!("refused") };
+            assert_eq!(gtid.transaction_length, 1 << 20, "{ticket:?}");
+            assert_eq!((gtid.immediate_commit_micros, gtid.original_commit_micros), (9, 8));
+            assert_eq!((gtid.last_committed, gtid.sequence_number), (3, 4));
+        }
+    }
+}
+
 #[test]
 fn gtid_out_of_range_or_without_clock_is_malformed() {
     for gno in [0, i64::MAX as u64, u64::MAX] {
@@ -218,6 +241,26 @@ fn tagged_gtid_fields() {
     assert_eq!((gtid.flags, gtid.last_committed, gtid.sequence_number), (1, 3, 4));
     assert_eq!(gtid.original_commit_micros, gtid.immediate_commit_micros);
     assert_eq!(gtid.transaction_length, 200);
+}
+
+#[test]
+fn tagged_gtid_with_server_versions_and_the_ticket_of_a_group_commit() {
+    for ticket in [1, 1 << 40, u64::MAX] {
+        let mut fields = known_fields();
+        fields.insert(7, (7, varint(1_600_000_000_000_000)));
+        fields.extend([(9, varint(90_704)), (10, varint(80_036)), (11, varint(ticket))]);
+        let Some(Event::Gtid(gtid)) = parse(event_type::GTID_TAGGED, &tagged(11, &fields)) else {
+            panic!("refused with ticket {ticket}")
+        };
+        assert_eq!(gtid.gtid.to_string(), "abababab-abab-abab-abab-abababababab:tag:5");
+        assert_eq!(gtid.original_commit_micros, 1_600_000_000_000_000);
+        assert_eq!((gtid.sequence_number, gtid.transaction_length), (4, 200));
+        // A value that is cut off is not taken for the end.
+        let mut short = fields.clone();
+        short[11].1.pop();
+        let parsed = parse(event_type::GTID_TAGGED, &tagged(11, &short));
+        assert_eq!(parsed, None, "ticket {ticket} without its last byte");
+    }
 }
 
 #[test]

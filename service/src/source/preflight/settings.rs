@@ -118,7 +118,8 @@ const REQUIRED: &[Required] = &[
         finding: "source.log_bin",
         value: "ON",
         reason: "changes are read from the binlog",
-        fix: "Restart the source without --skip-log-bin and --disable-log-bin.",
+        fix: "Restart the source without --skip-log-bin and --disable-log-bin. A pipeline that was following it has to start \
+              over: what was not logged meanwhile leaves no trace in the binlog.",
     },
     Required {
         variable: "binlog_format",
@@ -288,7 +289,8 @@ pub(super) fn check_logged_databases(logged: &str, ignored: &str, tables: &[Tabl
         ),
         "changes and DDL of included tables may be missing from the binlog, depending on the default database of the \
          session that makes them",
-        "Restart the source without --binlog-do-db and --binlog-ignore-db.",
+        "Restart the source without --binlog-do-db and --binlog-ignore-db. A pipeline that was following it has to start \
+         over: what was not logged meanwhile leaves no trace in the binlog.",
     )]
 }
 

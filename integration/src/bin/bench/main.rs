@@ -1,12 +1,16 @@
 //! `ops/bench`: how long Tidegate takes beside the least that PostgreSQL itself needs for the same
 //! rows, in the same run on the same servers. Only the ratios of one run mean anything.
 
+mod peers;
+
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tidegate_integration::{Fixture, PgSession, Servers, Tidegate, run};
+use tidegate_integration::{Fixture, MySqlSession, PgSession, Servers, Tidegate, run};
+
+use peers::Peer;
 
 /// Rows of the copy, and of the table that is updated afterwards.
 const ROWS: u64 = 1_000_000;
@@ -52,6 +56,10 @@ const SINGLE_ROWS: &str = "CREATE PROCEDURE single_rows(n INT, stride BIGINT, ro
         END WHILE;
     END";
 
+/// What a peer's measurement is compared with.
+const COPY_WORK: &str = "copy";
+const SCATTERED_WORK: &str = "catch-up, 1,000-row transactions";
+
 /// One comparison with its floor.
 struct Measured {
     name: &'static str,
@@ -64,16 +72,22 @@ struct Measured {
 }
 
 fn main() {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let with_peers = arguments.first().is_some_and(|argument| argument == "--peers");
+    if with_peers {
+        arguments.remove(0);
+    }
+    let path = arguments.pop().unwrap_or_else(|| "target/bench.json".to_owned());
     let met = run(async {
         let servers = Servers::own(MYSQL, POSTGRES).await?;
         let fixture = servers.fixture("bench").await?;
         let measured = bench(&fixture).await?;
-        print!("{}", table(&measured));
-        for peer in ["pgloader", "pg_chameleon"] {
-            println!("{peer}: not measured by this command");
+        let peers = if with_peers { peers::measure(&servers.postgres).await? } else { Vec::new() };
+        print!("{}", table(&measured, &peers));
+        if !with_peers {
+            println!("peers are not measured without --peers");
         }
-        let report = report(&measured);
-        let path = std::env::args().nth(1).unwrap_or_else(|| "target/bench.json".to_owned());
+        let report = report(&measured, &peers);
         std::fs::write(&path, format!("{report:#}\n")).with_context(|| format!("cannot write {path}"))?;
         println!("\nwritten to {path}");
         Ok(measured.iter().all(|measured| measured.ratio() <= measured.goal))
@@ -83,12 +97,18 @@ fn main() {
 
 async fn bench(fixture: &Fixture<'_>) -> Result<Vec<Measured>> {
     say("filling the source");
-    fill(fixture).await?;
-    let tidegate = Tidegate::prepare(fixture.config())?;
+    let mut session = fixture.source_session().await?;
+    fill(&mut session).await?;
+    session.exec(SINGLE_ROWS).await?;
+    // Past the proxy of the published ports, which would cost as much as Tidegate.
+    let (source, target) =
+        (fixture.servers.mysql.inner_addr().await?, fixture.servers.postgres.inner_addr().await?);
+    let config = fixture.config().source_at(source).target_at(target);
+    let tidegate = Tidegate::prepare(config)?;
     let mut measured = vec![copy(fixture, &tidegate).await?];
     say("updating scattered rows on the source");
-    scatter(fixture).await?;
-    measured.push(catch_up(fixture, &tidegate, "catch-up, 1,000-row transactions", SCATTERED).await?);
+    scatter(&mut session).await?;
+    measured.push(catch_up(fixture, &tidegate, SCATTERED_WORK, SCATTERED).await?);
     say("updating single rows on the source");
     let call = format!("CALL single_rows({SINGLE}, {STRIDE}, {ROWS})");
     fixture.source(&call).await?;
@@ -97,20 +117,18 @@ async fn bench(fixture: &Fixture<'_>) -> Result<Vec<Measured>> {
     Ok(measured)
 }
 
-async fn fill(fixture: &Fixture<'_>) -> Result<()> {
-    fixture.source(SCHEMA).await?;
-    fixture.source(SINGLE_ROWS).await?;
+async fn fill(source: &mut MySqlSession) -> Result<()> {
+    source.exec(SCHEMA).await?;
     let insert = format!(
         "INSERT INTO items WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
          SELECT i, i % 10007, i * 3, i * 1000003, CONCAT('name of item ', i), LEFT(SHA2(i, 256), 32), i / 7,
              '2020-01-01' + INTERVAL i * 1013 MICROSECOND + INTERVAL i SECOND,
              '2024-01-01' + INTERVAL i SECOND, LEFT(SHA2(i, 256), 40) FROM n"
     );
-    fixture.source(&insert).await
+    source.exec(&insert).await
 }
 
-async fn scatter(fixture: &Fixture<'_>) -> Result<()> {
-    let mut session = fixture.source_session().await?;
+async fn scatter(source: &mut MySqlSession) -> Result<()> {
     for transaction in 0..SCATTERED / ROWS_PER_TRANSACTION {
         let first = transaction * ROWS_PER_TRANSACTION;
         let ids: Vec<String> = (first..first + ROWS_PER_TRANSACTION)
@@ -120,9 +138,9 @@ async fn scatter(fixture: &Fixture<'_>) -> Result<()> {
             "UPDATE items SET a = a + 1, note = CONCAT('scattered ', id), changed = NOW() WHERE id IN ({})",
             ids.join(",")
         );
-        session.exec(&update).await?;
+        source.exec(&update).await?;
     }
-    session.close().await
+    Ok(())
 }
 
 async fn copy(fixture: &Fixture<'_>, tidegate: &Tidegate) -> Result<Measured> {
@@ -140,7 +158,7 @@ async fn copy(fixture: &Fixture<'_>, tidegate: &Tidegate) -> Result<Measured> {
     .await?;
     let rows = target.scalar("SELECT count(*) FROM public.floor").await?;
     ensure!(rows == Some(ROWS.to_string()), "the copy has {rows:?} rows");
-    Ok(Measured { name: "copy", rows: ROWS, seconds, floor_seconds, peak_resident_bytes, goal: 2.0 })
+    Ok(Measured { name: COPY_WORK, rows: ROWS, seconds, floor_seconds, peak_resident_bytes, goal: 2.0 })
 }
 
 /// The changes of the source made while Tidegate was down. The floor is told the rows that they
@@ -214,22 +232,31 @@ impl Measured {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown in whole MiB")]
-fn table(measured: &[Measured]) -> String {
+/// A peer's ratio is to Tidegate's time for the same work, per row.
+fn table(measured: &[Measured], peers: &[Peer]) -> String {
     let mut text =
-        format!("\n{:36}{:>12}{:>12}{:>9}{:>9}{:>10}\n", "", "rows/s", "floor", "× time", "goal", "peak MiB");
+        format!("\n{:40}{:>12}{:>12}{:>9}{:>9}{:>10}\n", "", "rows/s", "floor", "× time", "goal", "peak MiB");
     for one in measured {
         let (rate, floor) = (one.rate(one.seconds), one.rate(one.floor_seconds));
-        let mib = one.peak_resident_bytes as f64 / f64::from(1 << 20);
+        let mib = one.peak_resident_bytes >> 20;
         let Measured { name, goal, .. } = one;
         let ratio = one.ratio();
-        writeln!(text, "{name:36}{rate:>12.0}{floor:>12.0}{ratio:>9.2}{goal:>9.1}{mib:>10.0}")
+        writeln!(text, "{name:40}{rate:>12.0}{floor:>12.0}{ratio:>9.2}{goal:>9.1}{mib:>10}")
             .expect("text can be written");
+    }
+    for peer in peers {
+        let (name, rate, mib) = (peer.label(), peer.rate(), peer.peak_resident_bytes >> 20);
+        write!(text, "{name:40}{rate:>12.0}{:>30}{mib:>10}", "").expect("text can be written");
+        if let Some(ours) = measured.iter().find(|measured| measured.name == peer.work) {
+            let times = ours.rate(ours.seconds) / rate;
+            write!(text, "   Tidegate: {times:.1} × its rows/s").expect("text can be written");
+        }
+        text.push('\n');
     }
     text
 }
 
-fn report(measured: &[Measured]) -> Value {
+fn report(measured: &[Measured], peers: &[Peer]) -> Value {
     let one = |one: &Measured| {
         json!({
             "name": one.name,
@@ -243,7 +270,18 @@ fn report(measured: &[Measured]) -> Value {
             "peak_resident_bytes": one.peak_resident_bytes,
         })
     };
-    json!({ "measurements": measured.iter().map(one).collect::<Vec<_>>() })
+    let peer = |peer: &Peer| {
+        json!({
+            "name": peer.name,
+            "work": peer.work,
+            "rows": peer.rows,
+            "seconds": peer.seconds,
+            "rows_per_second": peer.rate(),
+            "peak_resident_bytes": peer.peak_resident_bytes,
+        })
+    };
+    let measurements: Vec<Value> = measured.iter().map(one).collect();
+    json!({ "measurements": measurements, "peers": peers.iter().map(peer).collect::<Vec<_>>() })
 }
 
 fn say(what: &str) {
