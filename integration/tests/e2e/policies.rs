@@ -303,7 +303,8 @@ fn a_key_is_converted_only_where_keys_stay_apart() {
         let fixture = Servers::shared().await?.fixture("on_key").await?;
         lenient(
             &fixture,
-            "CREATE TABLE k (d DATE PRIMARY KEY, v INT); INSERT INTO k VALUES ('2020-02-02', 1)",
+            "CREATE TABLE k (d DATE PRIMARY KEY, v INT); INSERT INTO k VALUES ('2020-02-02', 1);
+             CREATE TABLE u (id INT PRIMARY KEY, d DATE, UNIQUE KEY (d)); INSERT INTO u VALUES (1, '2021-01-17')",
         )
         .await?;
         let mut tidegate = Tidegate::start(fixture.config()).await?;
@@ -323,6 +324,30 @@ fn a_key_is_converted_only_where_keys_stay_apart() {
         let rows = fixture.target_rows("SELECT d::text, v::text FROM k ORDER BY k.d").await?;
         let expected = [["-infinity", "3"], ["2020-02-02", "1"]];
         ensure!(rows == expected.map(|row| row.map(|text| Some(text.to_owned())).to_vec()), "{rows:?}");
+
+        // Another unique index takes NULLs, but no second row of one day.
+        for policy in ["replace", "null"] {
+            tidegate.stop().await?;
+            for (key, value) in policies(&fixture, "u", &[("d", "partial_date", policy)]) {
+                tidegate.config.put(&key, value);
+            }
+            tidegate.launch(&[]).await?;
+            if policy == "replace" {
+                tidegate.wait_state("streaming").await?;
+                lenient(&fixture, "INSERT INTO u VALUES (2, '2021-00-17'), (3, '2021-01-00')").await?;
+                let halt = tidegate.wait_halt().await?;
+                ensure!(halt["reason"] == "conversion_on_key", "{halt}");
+                ensure!(
+                    halt["detail"].as_str().is_some_and(|detail| detail.contains("unique index")),
+                    "{halt}"
+                );
+            }
+        }
+        tidegate.caught_up(&fixture).await?;
+        let rows = fixture
+            .target_scalar("SELECT string_agg(concat_ws(' ', id, d), ', ' ORDER BY id) FROM u")
+            .await?;
+        ensure!(rows.as_deref() == Some("1 2021-01-17, 2, 3"), "{rows:?}");
         Ok(())
     });
 }

@@ -12,6 +12,7 @@ const TABLES: &str = r"
         s VARCHAR(20) DEFAULT 'it''s' COMMENT 'a ''quoted'' one', e ENUM('a','b') DEFAULT 'b', flags BIT(5) DEFAULT b'101',
         made DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3), seen TIMESTAMP NOT NULL DEFAULT '2020-01-02 03:04:05',
         url VARCHAR(5000), body MEDIUMTEXT, parent BIGINT UNSIGNED, orphan BIGINT UNSIGNED, twice INT AS (n * 2) STORED,
+        touched DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3),
         KEY by_n (n DESC, amount), KEY by_url (url(255)), UNIQUE KEY u_body (body(10), n), KEY wide (body(700)),
         FULLTEXT KEY words (s), KEY shifted ((n + 1)),
         CONSTRAINT t_parent FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE ON UPDATE CASCADE,
@@ -92,20 +93,28 @@ fn the_plan_is_what_a_run_creates_and_it_serves_the_application() {
         refused(&fixture, "INSERT INTO t (id, parent) VALUES (100, 12345)").await?;
         refused(&fixture, "INSERT INTO t (id, orphan) VALUES (100, 12345)").await?;
         refused(&fixture, "INSERT INTO t (id, n) VALUES (100, 1000)").await?;
-        fixture
-            .target("SELECT setval(pg_get_serial_sequence(current_schema() || '.t', 'id'), 50, false)")
-            .await?;
-        fixture
-            .target("SELECT setval(pg_get_serial_sequence(current_schema() || '.parent', 'id'), 60, false)")
-            .await?;
+        fixture.target(&cutover(&plan.stdout)?).await?;
         fixture.target("INSERT INTO t DEFAULT VALUES; INSERT INTO parent (code) VALUES ('z')").await?;
-        let row = fixture.target_scalar("SELECT concat_ws('|', id, n, amount, s, e, flags, seen AT TIME ZONE 'UTC', made > '2020-01-01') FROM t WHERE id = 50").await?;
-        ensure!(row.as_deref() == Some("50|-7|1.50|it's|b|00101|2020-01-02 03:04:05|t"), "{row:?}");
-        ensure!(
-            fixture.target_scalar("SELECT id FROM parent WHERE code = 'z'").await?.as_deref() == Some("60")
-        );
-        Ok(())
+        let row = "SELECT concat_ws('|', id, n, twice, amount, s, e, flags, seen AT TIME ZONE 'UTC', made > '2020-01-01') FROM t WHERE id = (SELECT max(id) FROM t)";
+        let row = fixture.target_scalar(row).await?;
+        ensure!(row.as_deref() == Some("5|-7|-14|1.50|it's|b|00101|2020-01-02 03:04:05|t"), "{row:?}");
+        let number = fixture.target_scalar("SELECT id FROM parent WHERE code = 'z'").await?;
+        ensure!(number.as_deref() == Some("4"), "{number:?}");
+        fixture
+            .target("UPDATE t SET touched = '2001-02-03 04:05:06'; UPDATE t SET n = 8 WHERE id = 5; UPDATE t SET n = n WHERE id = 4")
+            .await?;
+        let touched = "SELECT string_agg(concat_ws(' ', id, twice, touched > '2020-01-01'), ', ' ORDER BY id) FROM t WHERE id > 3";
+        let touched = fixture.target_scalar(touched).await?;
+        ensure!(touched.as_deref() == Some("4 8 f, 5 16 t"), "{touched:?}");
+        refused(&fixture, "INSERT INTO t (n, twice) VALUES (1, 1)").await
     });
+}
+
+/// What a plan has for the application's move, to be run.
+fn cutover(plan: &str) -> Result<String> {
+    let (_, section) = plan.split_once("-- Once the application moves").context("a section for the move")?;
+    let lines = section.lines().skip(1).filter_map(|line| line.strip_prefix("--   "));
+    Ok(lines.filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n"))
 }
 
 const CHANGED: &str = "

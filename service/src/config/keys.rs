@@ -85,7 +85,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("tables", "Which tables are replicated. Patterns are `database.table`; `*` stands for any characters."),
     (
         "policies",
-        "What becomes of values that PostgreSQL can't hold. A column can have policies of its own, in a table named after it: `[policies.\"database.table.column\"]`. `null` on a column that is NOT NULL takes that off the target's column with the first such value. Every use is counted in `tidegate.conversion` and shown by `/status`. On key columns only what keeps different keys different is done; anything else halts with `conversion_on_key`.",
+        "What becomes of values that PostgreSQL can't hold. A column can have policies of its own, in a table named after it: `[policies.\"database.table.column\"]`. `null` on a column that is NOT NULL takes that off the target's column with the first such value. Every use is counted in `tidegate.conversion` and shown by `/status`. On key columns only what keeps different keys different is done, and in other unique indexes that and `null`; anything else halts with `conversion_on_key`.",
     ),
     (OPEN_SECTION, OPEN_SECTION_MEANING),
     (

@@ -1,6 +1,6 @@
 //! One column's conversion.
 
-use super::policy::Settlement;
+use super::policy::{Role, Settlement};
 use super::{ConvertError, decimal, field, json, spatial, temporal, text, vector};
 use crate::binlog::cell::Cell;
 use crate::halt::{Halt, Reason};
@@ -57,7 +57,7 @@ impl ColumnPlan {
         table: &TableName,
         column: &Column,
         policies: ColumnPolicies,
-        in_key: bool,
+        role: Role,
     ) -> Result<Self, Halt> {
         let context = TypeContext {
             table,
@@ -68,11 +68,12 @@ impl ColumnPlan {
         let expected = target_type(&column.mysql, context)?;
         let defined = expected == column.target || converts(&column.mysql, column.target);
         let conversion = if defined { Conversion::new(&column.mysql, column.target) } else { None };
-        let conversion = conversion.map(|conversion| conversion.of_key(in_key)).ok_or_else(|| {
-            let detail = format!("column `{}` can't be {} on the target", column.name, column.target);
-            Halt::new(Reason::Internal, detail).on_table(&table.database, &table.table)
-        })?;
-        let settlement = Box::new(Settlement::new(column, policies, in_key));
+        let conversion =
+            conversion.map(|conversion| conversion.of_key(role == Role::Key)).ok_or_else(|| {
+                let detail = format!("column `{}` can't be {} on the target", column.name, column.target);
+                Halt::new(Reason::Internal, detail).on_table(&table.database, &table.table)
+            })?;
+        let settlement = Box::new(Settlement::new(column, policies, role));
         Ok(Self { conversion, settlement, name: column.name.as_str().into() })
     }
 

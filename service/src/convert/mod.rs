@@ -28,12 +28,13 @@ use crate::binlog::row_image::RowReader;
 use crate::binlog::table_map::TableMap;
 use crate::halt::{Halt, Reason};
 use crate::schema::charset::TextError;
+use crate::schema::objects::is_in_unique_index;
 use crate::schema::policy::{Policies, Policy, TargetChange, ValueKind};
 use crate::schema::{Column, TableModel, TableName};
 
 pub use column::ColumnPlan;
 use policy::Settled;
-pub use policy::{Obstacle, Use, Uses};
+pub use policy::{Obstacle, Role, Use, Uses};
 
 /// Why a value can't be stored on the target as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -115,8 +116,13 @@ impl TablePlan {
     /// not the one of its source type.
     pub fn new(model: &TableModel, policies: &Policies) -> Result<Self, Halt> {
         let compile = |(index, column): (usize, &Column)| {
-            let (own, in_key) = (policies.of(&model.name, &column.name), model.key.contains(&index));
-            ColumnPlan::new(&model.name, column, own, in_key)
+            let own = policies.of(&model.name, &column.name);
+            let role = match model.key.contains(&index) {
+                true => Role::Key,
+                false if is_in_unique_index(model, &column.name) => Role::Unique,
+                false => Role::Plain,
+            };
+            ColumnPlan::new(&model.name, column, own, role)
         };
         let columns = model.columns.iter().enumerate().map(compile).collect::<Result<_, Halt>>()?;
         Ok(Self { name: model.name.clone(), columns })
@@ -160,9 +166,13 @@ impl TablePlan {
         let halt = match fault {
             Fault::Image(error) => Halt::new(Reason::EventMalformed, error.to_string()),
             Fault::Value(index, error) => error.into_halt(&self.name, column(index)),
-            Fault::OnKey(index, kind, policy) => {
+            Fault::OnKey(index, kind, policy, role) => {
+                let (of, made_one) = match role {
+                    Role::Key => ("key column", "two keys one"),
+                    Role::Plain | Role::Unique => ("column", "two values of a unique index one"),
+                };
                 let detail = format!(
-                    "a value of key column `{}` is of kind {kind}, whose policy {policy} could make two keys one",
+                    "a value of {of} `{}` is of kind {kind}, whose policy {policy} could make {made_one}",
                     column(index)
                 );
                 Halt::new(Reason::ConversionOnKey, detail)
@@ -192,7 +202,7 @@ fn settle(
     match plan.settlement().settle(index, cell, error, out, uses) {
         Settled::Stored => Ok(()),
         Settled::Refused(error) => Err(Fault::Value(index, error)),
-        Settled::OnKey(kind, policy) => Err(Fault::OnKey(index, kind, policy)),
+        Settled::OnKey(kind, policy, role) => Err(Fault::OnKey(index, kind, policy, role)),
         Settled::Change(change) => Err(Fault::Change(change)),
     }
 }
@@ -201,7 +211,7 @@ fn settle(
 enum Fault {
     Image(DecodeError),
     Value(usize, ConvertError),
-    OnKey(usize, ValueKind, Policy),
+    OnKey(usize, ValueKind, Policy, Role),
     Change(TargetChange),
 }
 

@@ -62,14 +62,23 @@ impl Uses {
     }
 }
 
+/// What a column's values have to stay different for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Plain,
+    /// A unique index beside the key: it takes any number of NULLs.
+    Unique,
+    /// The key: rows are found by it.
+    Key,
+}
+
 /// The policies of one column, and what they depend on.
 #[derive(Debug, Clone)]
 pub(super) struct Settlement {
     policies: ColumnPolicies,
     /// NULL can be stored on the target.
     takes_null: bool,
-    /// The column tells rows apart: it belongs to the table's key.
-    in_key: bool,
+    role: Role,
     charset: Option<Charset>,
     /// Characters that a varchar holds.
     length: Option<usize>,
@@ -80,12 +89,12 @@ pub(super) enum Settled {
     /// A field was appended.
     Stored,
     Refused(ConvertError),
-    OnKey(ValueKind, Policy),
+    OnKey(ValueKind, Policy, Role),
     Change(TargetChange),
 }
 
 impl Settlement {
-    pub(super) fn new(column: &Column, policies: ColumnPolicies, in_key: bool) -> Self {
+    pub(super) fn new(column: &Column, policies: ColumnPolicies, role: Role) -> Self {
         let charset = match &column.mysql {
             MysqlType::Char { charset, .. }
             | MysqlType::Varchar { charset, .. }
@@ -97,7 +106,7 @@ impl Settlement {
             _ => None,
         };
         let takes_null = column.nullable || column.not_null_dropped;
-        Self { policies, takes_null, in_key, charset, length }
+        Self { policies, takes_null, role, charset, length }
     }
 
     /// Stores what the policy gives for the cell of column `index` that `error` kept out, and counts
@@ -113,8 +122,13 @@ impl Settlement {
     ) -> Settled {
         let Some(kind) = error.kind() else { return Settled::Refused(error) };
         let policy = self.policies.of(kind);
-        if policy != Policy::Refuse && self.in_key && !kind.stays_distinct(policy) {
-            return Settled::OnKey(kind, policy);
+        let may_collide = match self.role {
+            Role::Plain => false,
+            Role::Unique => policy == Policy::Replace && !kind.stays_distinct(policy),
+            Role::Key => !kind.stays_distinct(policy),
+        };
+        if may_collide {
+            return Settled::OnKey(kind, policy, self.role);
         }
         let change = |form| Settled::Change(TargetChange { column: index, kind, form });
         match policy {

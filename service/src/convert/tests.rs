@@ -22,7 +22,7 @@ fn users() -> TableName {
 }
 
 fn plan_of(column: &Column) -> Result<ColumnPlan, Halt> {
-    ColumnPlan::new(&users(), column, ColumnPolicies::default(), false)
+    ColumnPlan::new(&users(), column, ColumnPolicies::default(), Role::Plain)
 }
 
 fn plan(mysql: MysqlType, target: TargetType) -> ColumnPlan {

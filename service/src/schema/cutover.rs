@@ -73,7 +73,8 @@ fn now(column: &Column) -> Option<String> {
 }
 
 /// MySQL sets such a column when another one changes and the statement does not set it itself. A trigger
-/// can't tell a column that is set to what it was from one that is not set.
+/// can't tell a column that is set to what it was from one that is not set. Generated columns are NULL in
+/// NEW before the update (PostgreSQL manual, "Generated Columns"), and change with others only.
 fn update_trigger(model: &TableModel) -> Result<Vec<String>, Halt> {
     let mut assignments = Vec::new();
     for column in model.columns.iter().filter(|column| column.details.updates_itself) {
@@ -89,8 +90,17 @@ fn update_trigger(model: &TableModel) -> Result<Vec<String>, Halt> {
     let table = qualified(&model.name)?;
     let name = quote_ident(&Candidates::of_index(&model.name, "on_update").plain)?;
     let schema = quote_ident(&model.name.database)?;
-    let body =
-        format!("BEGIN IF NEW IS DISTINCT FROM OLD THEN {}END IF; RETURN NEW; END", assignments.concat());
+    let of = |row: &str| -> Result<String, Halt> {
+        let stored = model.columns.iter().filter(|column| !column.generated);
+        let values = stored.map(|column| Ok(format!("{row}.{}", quote_ident(&column.name)?)));
+        Ok(format!("ROW({})", values.collect::<Result<Vec<_>, Halt>>()?.join(", ")))
+    };
+    let body = format!(
+        "BEGIN IF {} IS DISTINCT FROM {} THEN {}END IF; RETURN NEW; END",
+        of("NEW")?,
+        of("OLD")?,
+        assignments.concat()
+    );
     Ok(vec![
         format!(
             "CREATE FUNCTION {schema}.{name}() RETURNS trigger LANGUAGE plpgsql AS {}",
@@ -138,7 +148,7 @@ mod tests {
                 r#"SELECT setval(pg_get_serial_sequence('"app"."it''s"', 'id'), (SELECT coalesce(max("id"), 0)::bigint + 1 FROM "app"."it's"), false)"#,
                 r#"ALTER TABLE "app"."it's" DROP COLUMN "twice", ADD COLUMN "twice" integer GENERATED ALWAYS AS (("id"::numeric * 2)) STORED NOT NULL"#,
                 r#"-- "app"."it's"."year": its expression has no exact counterpart, and is to be written by hand"#,
-                r#"CREATE FUNCTION "app"."it's_on_update"() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF NEW IS DISTINCT FROM OLD THEN IF NEW."seen" IS NOT DISTINCT FROM OLD."seen" THEN NEW."seen" := date_trunc(''milliseconds'', statement_timestamp()::timestamp); END IF; END IF; RETURN NEW; END'"#,
+                r#"CREATE FUNCTION "app"."it's_on_update"() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF ROW(NEW."id", NEW."seen") IS DISTINCT FROM ROW(OLD."id", OLD."seen") THEN IF NEW."seen" IS NOT DISTINCT FROM OLD."seen" THEN NEW."seen" := date_trunc(''milliseconds'', statement_timestamp()::timestamp); END IF; END IF; RETURN NEW; END'"#,
                 r#"CREATE TRIGGER "it's_on_update" BEFORE UPDATE ON "app"."it's" FOR EACH ROW EXECUTE FUNCTION "app"."it's_on_update"()"#,
             ]
         );

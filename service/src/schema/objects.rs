@@ -10,7 +10,7 @@
 use super::check;
 use super::collation::{self, has_collated_key};
 use super::default::target_default;
-use super::details::{Check, ForeignKey, Index, IndexKind};
+use super::details::{Check, ForeignKey, Index, IndexKind, IndexPart};
 use super::index::{TargetIndex, target_index};
 use super::names::{Candidates, Names};
 use super::render::{has_identity, has_sequence, qualified, quote_ident};
@@ -319,6 +319,19 @@ pub(super) fn unique_indexes(model: &TableModel) -> impl Iterator<Item = (&str, 
         made.filter(|made| made.unique).map(|made| (index.name.as_str(), made))
     });
     key.into_iter().chain(others)
+}
+
+/// Whether the table gets a unique index over the column, or over an expression of it, beside its key.
+#[must_use]
+pub fn is_in_unique_index(model: &TableModel, column: &str) -> bool {
+    let quoted = format!("`{}`", column.replace('`', "``"));
+    let is_over = |part: &IndexPart| {
+        let expression = part.expression.as_ref();
+        part.column.as_deref() == Some(column) || expression.is_some_and(|text| text.contains(&quoted))
+    };
+    let over = model.details.indexes.iter().filter(|index| index.unique && index.parts.iter().any(is_over));
+    let made = |index| target_index(model, index).ok().and_then(|(made, _)| made);
+    over.filter_map(made).any(|made| made.unique)
 }
 
 /// What a table's columns do not have on the target, or have otherwise.

@@ -6,6 +6,7 @@ use crate::binlog::row_image::RowReader;
 use crate::binlog::table_map::{Encoding, MapColumn, TableMap};
 use crate::convert::{RowEncoder, TablePlan};
 use crate::halt::Reason;
+use crate::schema::details::{Index, IndexKind, IndexPart};
 use crate::schema::policy::Policies;
 use crate::schema::{TableModel, TableName};
 
@@ -212,6 +213,38 @@ fn a_key_takes_only_what_keeps_values_apart() {
             assert_eq!(on_key, !apart, "{kind} {policy}: {result:?}");
         }
     }
+}
+
+#[test]
+fn a_unique_index_takes_nulls_and_what_keeps_values_apart() {
+    let part = IndexPart { column: Some("c".to_owned()), prefix: None, descending: false, expression: None };
+    let index = |part, unique| Index {
+        name: "u".to_owned(),
+        unique,
+        kind: IndexKind::Ordered,
+        visible: true,
+        parts: vec![part],
+    };
+    let of = IndexPart { column: None, expression: Some("concat(`c`,`c`)".to_owned()), ..part };
+    let on_key = |kind, policy, index: Index| {
+        let (mut model, cell) = of_kind(kind);
+        model.columns[0].name = "c".to_owned();
+        model.details.indexes = vec![index];
+        let result = stored(&model, &Policies::default().with(kind, policy), cell);
+        matches!(&result, Err(Obstacle::Halt(halt)) if halt.reason == Reason::ConversionOnKey)
+    };
+    for (kind, policy, expected) in [
+        (ValueKind::PartialDate, Policy::Replace, true),
+        (ValueKind::PartialDate, Policy::Null, false),
+        (ValueKind::ZeroDate, Policy::Replace, false),
+        (ValueKind::NulText, Policy::Replace, true),
+        (ValueKind::InvalidBytes, Policy::Null, false),
+        (ValueKind::BeyondBoolean, Policy::Widen, false),
+    ] {
+        assert_eq!(on_key(kind, policy, index(part.clone(), true)), expected, "{kind} {policy}");
+        assert!(!on_key(kind, policy, index(part.clone(), false)), "{kind} {policy}");
+    }
+    assert!(on_key(ValueKind::NulText, Policy::Replace, index(of, true)));
 }
 
 fn map(encoding: Encoding) -> TableMap {

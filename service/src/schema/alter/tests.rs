@@ -1,6 +1,6 @@
 use super::*;
 use crate::binlog::cell::Cell;
-use crate::convert::ColumnPlan;
+use crate::convert::{ColumnPlan, Role};
 use crate::fold::statement::{Context, Statement, classify};
 use crate::schema::collation::{CollationChoice, TargetCollation};
 use crate::schema::ddl::Content;
@@ -237,7 +237,7 @@ fn rows_that_exist_get_the_default_or_the_type_s_own() {
         ) || fill == Fill::Year(0);
         let name = TableName { database: "app".to_owned(), table: "t".to_owned() };
         if !zero && fill.cell() != Cell::Null {
-            let plan = ColumnPlan::new(&name, &column, ColumnPolicies::default(), false)
+            let plan = ColumnPlan::new(&name, &column, ColumnPolicies::default(), Role::Plain)
                 .unwrap_or_else(|_| panic!("{text}"));
             assert!(plan.write(fill.cell(), &mut Vec::new()).is_ok(), "{text}");
         }

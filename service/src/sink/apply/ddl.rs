@@ -22,7 +22,7 @@ use super::super::table_state::{Ownership, TableState};
 use super::super::tables::Tables;
 use super::super::transaction::{FencedTransaction, OpError};
 use super::{Applier, Pause, Progress, on_row};
-use crate::convert::ColumnPlan;
+use crate::convert::{ColumnPlan, Role};
 use crate::fold::unit::SchemaChange;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::alter::{Altered, TargetChange};
@@ -507,7 +507,8 @@ async fn literal(
 ) -> Result<Option<String>, Undone> {
     let doing = "altering a table";
     let mut field = Vec::new();
-    if ColumnPlan::new(name, column, ColumnPolicies::default(), false)?.write(cell, &mut field).is_err() {
+    if ColumnPlan::new(name, column, ColumnPolicies::default(), Role::Plain)?.write(cell, &mut field).is_err()
+    {
         return Err(Undone::Refused(name.clone()));
     }
     let sql = format!("SELECT quote_literal($1::{}::text)", column.target);
