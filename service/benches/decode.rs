@@ -1,7 +1,14 @@
-//! From rows events to PostgreSQL's binary rows, in one thread: ten columns, about 170 bytes a row,
-//! in events of the size that the server writes.
+//! What one thread takes for a row, and for an event.
+//!
+//! * `rows`: from rows events to PostgreSQL's binary rows, ten columns and about 170 bytes a row, in
+//!   events of the size that the server writes.
+//! * `events`: a stream of small transactions and schema changes as a server wrote it, verified, parsed
+//!   and folded to units.
 
 use std::hint::black_box;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +17,10 @@ use tidegate::binlog::event::{ChecksumAlgorithm, Envelope, Event, RawEvent};
 use tidegate::binlog::row_image::RowReader;
 use tidegate::binlog::table_map::{Encoding, MapColumn, TableMap};
 use tidegate::convert::{RowEncoder, Uses};
+use tidegate::fold::spill::{Spill, Store};
+use tidegate::fold::{Cascades, Fold, FoldPolicy, XaPolicy};
+use tidegate::gtid::GtidSet;
+use tidegate::schema::filter::Filter;
 use tidegate::schema::policy::Policies;
 use tidegate::schema::{Column, MysqlType, TableModel, TableName, TargetType, diff};
 
@@ -219,5 +230,51 @@ fn decode(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decode);
+/// Nothing of what is folded here is beyond memory.
+#[derive(Debug)]
+struct NoSpill;
+
+impl Spill for NoSpill {
+    fn create(&self) -> io::Result<Box<dyn Store>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// The events of a captured scenario whose transactions have a row or two.
+fn captured() -> Vec<Bytes> {
+    let folder: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "..", "testdata", "binlog", "mysql-9.7", "keys"].iter().collect();
+    let entries = std::fs::read_dir(folder).expect("the scenario is there");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "bin"));
+    paths.sort();
+    paths.iter().map(|path| std::fs::read(path).expect("an event").into()).collect()
+}
+
+fn fold(criterion: &mut Criterion) {
+    let events = captured();
+    let filter = Arc::new(Filter::new(&["*.*".to_owned()], &[]).expect("a filter"));
+    let policy = || FoldPolicy {
+        filter: Arc::clone(&filter),
+        xa: XaPolicy::Refuse,
+        cascades: Cascades { exist: false, logged: true },
+        max_buffer_bytes: 64 << 20,
+        spill: Arc::new(NoSpill),
+    };
+    let mut group = criterion.benchmark_group("events");
+    group.throughput(Throughput::Elements(events.len() as u64));
+    group.bench_function("verify, parse and fold", |bencher| {
+        bencher.iter(|| {
+            let mut envelope = Envelope::new(ChecksumAlgorithm::None);
+            let mut fold = Fold::new(GtidSet::new(), None, policy());
+            for event in &events {
+                let event = envelope.open(event.clone()).expect("a whole event");
+                black_box(fold.step(event).expect("the events of a server"));
+            }
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, decode, fold);
 criterion_main!(benches);
