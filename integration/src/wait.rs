@@ -11,12 +11,13 @@ use anyhow::{Result, bail};
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// How long any wait may take before it fails. One bound for all of them, generous enough for a busy
-/// two-core machine; `TIDEGATE_TEST_DEADLINE` gives another one in seconds.
+/// two-core machine on which a schema change may have to wait for the copies of other tests;
+/// `TIDEGATE_TEST_DEADLINE` gives another one in seconds.
 pub fn deadline() -> Duration {
     static DEADLINE: OnceLock<Duration> = OnceLock::new();
     *DEADLINE.get_or_init(|| {
         let seconds = std::env::var("TIDEGATE_TEST_DEADLINE").ok().and_then(|text| text.parse().ok());
-        Duration::from_secs(seconds.unwrap_or(120))
+        Duration::from_secs(seconds.unwrap_or(300))
     })
 }
 

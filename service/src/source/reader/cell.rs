@@ -20,7 +20,7 @@ pub(super) fn select_expression(mysql: &MysqlType, quoted: &str) -> String {
 
 /// The value as its column's type has it; `None` if it is not of that type.
 pub(super) fn cell<'a>(mysql: &MysqlType, value: &'a Value) -> Option<Cell<'a>> {
-    if *value == Value::NULL {
+    if matches!(value, Value::NULL) {
         return Some(Cell::Null);
     }
     Some(match mysql {
