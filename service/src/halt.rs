@@ -52,7 +52,7 @@ reasons! {
     TransactionLengthMismatch "transaction_length_mismatch"
         "A transaction is longer or shorter than its GTID event says: events are missing or were added. Resume once; if it halts again at the same GTID, the binlog is damaged: start over.",
     UnsupportedTransactionShape "unsupported_transaction_shape"
-        "The transaction has a shape that Tidegate does not apply, such as a two-phase XA transaction. Let the application commit in one phase or without XA, resolve what XA RECOVER shows, then start over.",
+        "The transaction has a shape that Tidegate does not apply, such as a two-phase XA transaction. For XA, set fold.xa = \"track\", grant XA_RECOVER_ADMIN, and restart; for another shape, start over.",
     CompressedPayloadInvalid "compressed_payload_invalid"
         "A compressed transaction could not be inflated. Resume once; if it halts again and mysqlbinlog can't read the place either, the binlog is damaged: start over.",
     BufferExhausted "buffer_exhausted"

@@ -29,7 +29,13 @@ pub(super) async fn check(config: &Config, data: bool, output: Output) -> Exit {
             let exit = if problems { Exit::ProblemsFound } else { Exit::Done };
             let text = || {
                 let data = found.as_deref().map_or_else(String::new, render_data);
-                format!("{data}{}{}", size.as_ref().map_or_else(String::new, render_size), render(&findings))
+                let halts = |found: &&Found| matches!(found.outcome, Outcome::Halts);
+                let halting = found.iter().flatten().filter(halts).count();
+                format!(
+                    "{data}{}{}",
+                    size.as_ref().map_or_else(String::new, render_size),
+                    render(&findings, halting)
+                )
             };
             output.result(&json!({ "findings": findings, "data": found, "size": size }), text, exit)
         }
@@ -101,8 +107,8 @@ fn megabytes(bytes: u64) -> String {
     format!("{} MB", bytes.div_ceil(1 << 20))
 }
 
-/// Errors first: they are what has to be mended.
-fn render(findings: &[Finding]) -> String {
+/// Errors first: they are what has to be mended. `halting` kinds of values would halt a run as well.
+fn render(findings: &[Finding], halting: usize) -> String {
     let mut text = String::new();
     let (errors, warnings): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().partition(|finding| finding.is_error());
@@ -113,15 +119,20 @@ fn render(findings: &[Finding]) -> String {
         write!(text, "{mark} {name}\n  problem: {problem}\n  reason:  {reason}\n  fix:     {fix}\n\n")
             .unwrap_or_default();
     }
-    let verdict = match (errors.len() as u64, warnings.len() as u64) {
-        (0, 0) => "Nothing stands in the way.".to_owned(),
-        (0, warnings) => format!("Nothing stands in the way; {}.", counted(warnings, "warning")),
-        (errors, 0) => format!("{} to mend.", counted(errors, "error")),
-        (errors, warnings) => {
-            format!("{} to mend; {}.", counted(errors, "error"), counted(warnings, "warning"))
-        }
-    };
-    text + &verdict
+    let mut verdict = Vec::new();
+    if !errors.is_empty() {
+        verdict.push(format!("{} to mend", counted(errors.len() as u64, "error")));
+    }
+    if halting > 0 {
+        verdict.push(format!("a run would halt at {} of values", counted(halting as u64, "kind")));
+    }
+    if verdict.is_empty() {
+        verdict.push("Nothing stands in the way".to_owned());
+    }
+    if !warnings.is_empty() {
+        verdict.push(counted(warnings.len() as u64, "warning"));
+    }
+    format!("{text}{}.", verdict.join("; "))
 }
 
 fn counted(number: u64, noun: &str) -> String {
@@ -160,13 +171,17 @@ mod tests {
         let warning = Finding::warning("source.expire", "short", "gap", "SET GLOBAL x = 1;");
         let error =
             Finding::error("source.gtid_mode", "OFF", "position", "SET GLOBAL a = 1;\nSET GLOBAL b = 2;");
-        let text = render(&[warning.clone(), error.clone()]);
+        let text = render(&[warning.clone(), error.clone()], 0);
         let (first, second) = (text.find("source.gtid_mode"), text.find("source.expire"));
         assert!(first.is_some() && first < second, "{text}");
         assert!(text.contains("  fix:     SET GLOBAL a = 1;\n           SET GLOBAL b = 2;"), "{text}");
         assert!(text.ends_with("1 error to mend; 1 warning."), "{text}");
-        assert!(render(&[warning]).ends_with("Nothing stands in the way; 1 warning."));
-        assert!(render(&[error.clone(), error]).ends_with("2 errors to mend."));
-        assert_eq!(render(&[]), "Nothing stands in the way.");
+        assert!(render(std::slice::from_ref(&warning), 0).ends_with("Nothing stands in the way; 1 warning."));
+        assert_eq!(render(&[], 0), "Nothing stands in the way.");
+        assert!(render(&[warning], 1).ends_with("\na run would halt at 1 kind of values; 1 warning."));
+        assert!(
+            render(&[error.clone(), error], 2)
+                .ends_with("2 errors to mend; a run would halt at 2 kinds of values.")
+        );
     }
 }
