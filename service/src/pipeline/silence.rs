@@ -164,6 +164,7 @@ mod tests {
             assert!(silence.heartbeat(&beat(4), &fold, || None).is_ok());
         }
     }
+
     #[test]
     fn an_answer_from_before_the_silence_says_nothing_about_it() {
         let (mut silence, fold) = (Silence::default(), fold_at("1-5"));
