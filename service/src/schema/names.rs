@@ -80,6 +80,12 @@ impl Candidates {
         Self::new(&wanted, &["sequence", &table.database, &table.table, column])
     }
 
+    /// Of a relation that can't keep its name, by its number on the target.
+    #[must_use]
+    pub fn of_relation(name: &str, oid: u32) -> Self {
+        Self::new(name, &["relation", &oid.to_string()])
+    }
+
     #[must_use]
     pub fn contain(&self, name: &str) -> bool {
         self.plain == name || self.hashed == name

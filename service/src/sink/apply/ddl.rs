@@ -21,6 +21,7 @@ use super::super::statements;
 use super::super::table_state::{Ownership, TableState};
 use super::super::tables::Tables;
 use super::super::transaction::{FencedTransaction, OpError};
+use super::super::vacate::vacate;
 use super::{Applier, Pause, Progress, on_row};
 use crate::convert::{ColumnPlan, Role};
 use crate::fold::unit::SchemaChange;
@@ -271,6 +272,9 @@ async fn prepare(
     client.batch_execute(&settings).await.map_err(while_doing("opening a transaction"))?;
     for action in actions {
         lock(client, action).await?;
+        if let Action::Move { to, .. } = action {
+            vacate(client, to).await?;
+        }
     }
     let created = |name: &TableName| {
         let (_, model) = announced.filter(|(known, _)| known == name)?;
