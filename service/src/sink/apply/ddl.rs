@@ -121,6 +121,7 @@ impl Applier {
         let state = TableState {
             phase: TablePhase::Resyncing,
             snapshot_set: None,
+            landmarks: Vec::new(),
             converge_set: None,
             provisional: false,
             ..state.clone()

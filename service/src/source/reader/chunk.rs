@@ -13,7 +13,7 @@ pub use super::key::KeyBound;
 
 /// The table has another definition than when the view was opened (`ER_TABLE_DEF_CHANGED`), is
 /// gone, or has lost a column.
-const CHANGED_CODES: &[u16] = &[1412, 1146, 1049, 1054];
+pub(super) const CHANGED_CODES: &[u16] = &[1412, 1146, 1049, 1054];
 
 /// Why rows could not be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,8 +109,7 @@ pub async fn count_where(
 
 /// Whether the table has rows and each holds 0, 1 or NULL in this column.
 pub async fn only_zero_one(session: &mut Session, table: &TableName, column: &str) -> Result<bool, Failure> {
-    let answer = session.value(&only_zero_one_statement(table, column)).await;
-    let answer = answer.map_err(|error| session_failure("look at a table's values", &error))?;
+    let answer = session.value(&only_zero_one_statement(table, column)).await.map_err(ReadError::from)?;
     Ok(answer.as_deref() == Some("1"))
 }
 
