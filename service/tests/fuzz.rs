@@ -184,6 +184,11 @@ fn row_images_of_their_maps() {
 }
 
 #[test]
+fn rows_of_result_sets() {
+    fuzz(targets::result_row, seeds("result_row"));
+}
+
+#[test]
 fn json_documents() {
     let mut documents = documents();
     documents.dedup();

@@ -15,6 +15,8 @@ use tidegate::gtid::GtidSet;
 use tidegate::schema::alter::{StatementFacts, alter};
 use tidegate::schema::ddl::Content;
 use tidegate::schema::{Column, MysqlType, TableModel, TableName, TargetType};
+use tidegate::source::reader::cell::RowLayout;
+use tidegate::source::session::Definition;
 
 /// Bound on one inflated event.
 const EVENT_BYTES_MAX: usize = 1 << 20;
@@ -56,6 +58,45 @@ pub fn row_image(input: &[u8]) {
             return;
         }
     }
+}
+
+/// Types of columns, as the tables of a source have them.
+fn source_types() -> [MysqlType; 16] {
+    [
+        MysqlType::BigInt { unsigned: false },
+        MysqlType::Int { unsigned: true },
+        MysqlType::Decimal { precision: 65, scale: 30, unsigned: false },
+        MysqlType::Float { unsigned: false },
+        MysqlType::Double { unsigned: false },
+        MysqlType::Varchar { length: 64, charset: "utf8mb4".to_owned() },
+        MysqlType::Blob,
+        MysqlType::Bit { width: 64 },
+        MysqlType::Enum { labels: vec!["a".to_owned()] },
+        MysqlType::Set { labels: vec!["a".to_owned()] },
+        MysqlType::Year,
+        MysqlType::Date,
+        MysqlType::DateTime { digits: 6 },
+        MysqlType::Timestamp { digits: 6 },
+        MysqlType::Time { digits: 6 },
+        MysqlType::Json,
+    ]
+}
+
+/// Number of columns, two bytes for each (its type on the table and in the highest bit whether what is
+/// sent is unsigned; the type that is sent), a row of the binary protocol: a cell for every column, or
+/// none behind the first that is not readable.
+pub fn result_row(input: &[u8]) {
+    let Some((count, rest)) = input.split_first() else { return };
+    let Some((columns, row)) = rest.split_at_checked(2 * usize::from(*count)) else { return };
+    let (types, columns) = (source_types(), columns.as_chunks::<2>().0);
+    let sent = |[own, sent]: &[u8; 2]| Definition { column_type: *sent, unsigned: own & 0x80 != 0 };
+    let definitions: Vec<Definition> = columns.iter().map(sent).collect();
+    let own = columns.iter().map(|[own, _]| &types[usize::from(own & 0x7f) % types.len()]);
+    let layout = RowLayout::new(own, &definitions).expect("as many definitions as columns");
+    let cells: Vec<_> = layout.cells(row).collect();
+    assert_eq!(cells.len(), columns.len());
+    let readable = cells.iter().position(Option::is_none).unwrap_or(cells.len());
+    assert!(cells[readable..].iter().all(Option::is_none));
 }
 
 /// A binary JSON document: text in proportion to the input, or an error.

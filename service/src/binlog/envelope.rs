@@ -5,7 +5,6 @@
 use bytes::{Buf, Bytes};
 
 use super::event::{EventHeader, HEADER_LENGTH, RawEvent, event_type, type_name};
-use super::reader::Reader;
 use crate::halt::{Halt, Reason};
 
 /// Header flag of a FORMAT_DESCRIPTION in a file that was not closed; not covered by its checksum.
@@ -111,8 +110,8 @@ fn body_of(mut event: Bytes, end: usize) -> Bytes {
 
 /// Reads the header and checks that the event is exactly as long as it says.
 fn read_header(event: &[u8]) -> Result<EventHeader, EnvelopeError> {
-    let header = EventHeader::read(&mut Reader::new("event header", event))
-        .map_err(|_| EnvelopeError::TooShort { length: event.len() })?;
+    let header = event.first_chunk().map(EventHeader::parse);
+    let header = header.ok_or(EnvelopeError::TooShort { length: event.len() })?;
     if usize::try_from(header.event_length) == Ok(event.len()) {
         Ok(header)
     } else {

@@ -130,15 +130,16 @@ pub struct EventHeader {
 }
 
 impl EventHeader {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            timestamp: reader.u32()?,
-            event_type: reader.u8()?,
-            server_id: reader.u32()?,
-            event_length: reader.u32()?,
-            log_pos: reader.u32()?,
-            flags: reader.u16()?,
-        })
+    pub(super) const fn parse(bytes: &[u8; HEADER_LENGTH]) -> Self {
+        let [t0, t1, t2, t3, event_type, s0, s1, s2, s3, l0, l1, l2, l3, p0, p1, p2, p3, f0, f1] = *bytes;
+        Self {
+            timestamp: u32::from_le_bytes([t0, t1, t2, t3]),
+            event_type,
+            server_id: u32::from_le_bytes([s0, s1, s2, s3]),
+            event_length: u32::from_le_bytes([l0, l1, l2, l3]),
+            log_pos: u32::from_le_bytes([p0, p1, p2, p3]),
+            flags: u16::from_le_bytes([f0, f1]),
+        }
     }
 
     /// Whether the server made the event up for the stream, such as the ROTATE that opens a dump.

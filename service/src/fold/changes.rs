@@ -9,30 +9,27 @@ use crate::halt::Halt;
 /// Collected from changes at hand, they are all in memory.
 #[derive(Debug, Default)]
 pub struct Changes {
-    parts: Vec<Part>,
+    /// The first of them.
+    memory: Vec<RowsChange>,
+    /// Those behind them.
+    spilled: Vec<Spilled>,
     /// In memory.
     bytes: usize,
 }
 
 impl FromIterator<RowsChange> for Changes {
     fn from_iter<T: IntoIterator<Item = RowsChange>>(changes: T) -> Self {
-        let changes: Vec<_> = changes.into_iter().collect();
-        let bytes = changes.iter().map(|change| change.images.len() + size_of::<RowsChange>()).sum();
-        Self { parts: vec![Part::Memory(changes)], bytes }
+        let memory: Vec<_> = changes.into_iter().collect();
+        let bytes = memory.iter().map(|change| change.images.len() + size_of::<RowsChange>()).sum();
+        Self { memory, spilled: Vec::new(), bytes }
     }
-}
-
-#[derive(Debug)]
-enum Part {
-    Memory(Vec<RowsChange>),
-    Spilled(Spilled),
 }
 
 impl Changes {
     /// How many rows events they come from.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.parts.iter().map(Part::len).sum()
+        self.memory.len() + self.spilled.iter().map(Spilled::len).sum::<usize>()
     }
 
     #[must_use]
@@ -51,21 +48,21 @@ impl Changes {
     /// # Errors
     /// Each item can be `spill_failed`.
     pub fn iter(&self) -> impl Iterator<Item = Result<RowsChange, Halt>> {
-        self.parts.iter().flat_map(Part::iter)
+        let spilled = self.spilled.iter().flat_map(SpilledChanges::new);
+        self.memory.iter().cloned().map(Ok).chain(spilled)
     }
 
     /// Moves what is in memory to a store.
     pub(super) fn spill(&mut self, spill: &dyn Spill) -> Result<(), Halt> {
-        for part in &mut self.parts {
-            let Part::Memory(changes) = part else { continue };
+        if !self.memory.is_empty() {
             let mut spilled = Spilled::new(spill)?;
-            for change in std::mem::take(changes) {
+            for change in std::mem::take(&mut self.memory) {
                 spilled.push(&change)?;
             }
             spilled.finish()?;
-            *part = Part::Spilled(spilled);
+            self.spilled.insert(0, spilled);
         }
-        self.bytes = self.parts.iter().map(Part::stored_bytes).sum();
+        self.bytes = self.spilled.iter().map(Spilled::bytes).sum();
         Ok(())
     }
 
@@ -78,7 +75,7 @@ impl Changes {
         limit: usize,
         spill: &dyn Spill,
     ) -> Result<(), Halt> {
-        if let Some(Part::Spilled(spilled)) = self.parts.last_mut() {
+        if let Some(spilled) = self.spilled.last_mut() {
             let before = spilled.bytes();
             spilled.push(&change)?;
             self.bytes = self.bytes.saturating_sub(before).saturating_add(spilled.bytes());
@@ -86,47 +83,21 @@ impl Changes {
         }
         let bytes = self.bytes.saturating_add(held).saturating_add(size_of::<RowsChange>());
         if bytes > limit {
-            self.parts.push(Part::Spilled(Spilled::new(spill)?));
+            self.spilled.push(Spilled::new(spill)?);
             return self.push(change, held, limit, spill);
         }
         self.bytes = bytes;
-        match self.parts.last_mut() {
-            Some(Part::Memory(changes)) => changes.push(change),
-            _ => self.parts.push(Part::Memory(vec![change])),
-        }
+        self.memory.push(change);
         Ok(())
     }
 
     /// Makes them readable; none is added afterwards.
     pub(super) fn finish(&mut self) -> Result<(), Halt> {
-        if let Some(Part::Spilled(spilled)) = self.parts.last_mut() {
+        if let Some(spilled) = self.spilled.last_mut() {
             let before = spilled.bytes();
             spilled.finish()?;
             self.bytes = self.bytes.saturating_sub(before).saturating_add(spilled.bytes());
         }
         Ok(())
-    }
-}
-
-impl Part {
-    const fn len(&self) -> usize {
-        match self {
-            Self::Memory(changes) => changes.len(),
-            Self::Spilled(spilled) => spilled.len(),
-        }
-    }
-
-    fn stored_bytes(&self) -> usize {
-        match self {
-            Self::Memory(_) => 0,
-            Self::Spilled(spilled) => spilled.bytes(),
-        }
-    }
-
-    fn iter(&self) -> Box<dyn Iterator<Item = Result<RowsChange, Halt>> + Send + '_> {
-        match self {
-            Self::Memory(changes) => Box::new(changes.iter().cloned().map(Ok)),
-            Self::Spilled(spilled) => Box::new(SpilledChanges::new(spilled)),
-        }
     }
 }

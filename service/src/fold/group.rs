@@ -68,13 +68,18 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(head: GtidEvent, extent: Extent, policy: &FoldPolicy) -> Self {
+    pub(super) fn new(
+        head: GtidEvent,
+        extent: Extent,
+        statement: StatementMaps,
+        policy: &FoldPolicy,
+    ) -> Self {
         Self {
             head,
             extent,
             phase: Phase::Head,
             has_items: false,
-            statement: StatementMaps::default(),
+            statement,
             changes: Changes::default(),
             xa: policy.xa,
             xid: None,
@@ -89,10 +94,10 @@ impl Group {
     }
 
     /// Takes the ended group apart, if it is as long as its GTID event said.
-    pub(super) fn finish(mut self) -> Result<(GtidEvent, Changes), Halt> {
+    pub(super) fn finish(mut self) -> Result<(GtidEvent, Changes, StatementMaps), Halt> {
         if self.extent.is_complete() {
             self.changes.finish()?;
-            return Ok((self.head, self.changes));
+            return Ok((self.head, self.changes, self.statement));
         }
         let detail =
             format!("the transaction ends {} bytes before its announced length", self.extent.remaining);

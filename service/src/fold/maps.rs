@@ -1,6 +1,6 @@
 //! Table maps: those of the statement in hand, and parsed ones kept for their next announcement.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -71,6 +71,12 @@ impl StatementMaps {
     pub(super) fn clear(&mut self) {
         self.maps.clear();
     }
+
+    /// As new, in the same memory.
+    pub(super) fn emptied(mut self) -> Self {
+        self.maps.clear();
+        Self { unfinished: false, ..self }
+    }
 }
 
 /// Parsed maps by table id. A statement repeats the announcement of its tables byte by byte, so an
@@ -79,7 +85,7 @@ impl StatementMaps {
 #[derive(Debug)]
 pub(super) struct MapCache {
     filter: Arc<Filter>,
-    entries: HashMap<u64, (Bytes, Mapped)>,
+    entries: BTreeMap<u64, (Bytes, Mapped)>,
     /// Bytes of all bodies in `entries`.
     bytes: usize,
 }
@@ -90,7 +96,7 @@ const MAX_CACHE_BYTES: usize = 8 << 20;
 
 impl MapCache {
     pub(super) fn new(filter: Arc<Filter>) -> Self {
-        Self { filter, entries: HashMap::new(), bytes: 0 }
+        Self { filter, entries: BTreeMap::new(), bytes: 0 }
     }
 
     pub(super) fn filter(&self) -> &Filter {

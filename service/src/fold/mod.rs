@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use crate::binlog::event::{Event, EventHeader, GtidEvent, RawEvent, event_type, type_name};
 use crate::fold::group::{Ended, Group};
-use crate::fold::maps::MapCache;
+use crate::fold::maps::{MapCache, StatementMaps};
 use crate::fold::spill::Spill;
 use crate::fold::temporary::TemporaryTables;
 use crate::fold::unit::{Fingerprint, Landmark, Prepared, SchemaChange, Transaction, Unit};
@@ -126,6 +126,8 @@ pub struct Fold {
 #[derive(Debug)]
 struct Known {
     maps: MapCache,
+    /// Empty: memory that one group leaves to the next.
+    statement: StatementMaps,
     cascades: Cascades,
     temporary: TemporaryTables,
     /// What a `time_zone` of `SYSTEM` is on the source.
@@ -162,6 +164,7 @@ impl Fold {
         let maps = MapCache::new(Arc::clone(&policy.filter));
         let known = Known {
             maps,
+            statement: StatementMaps::default(),
             cascades: policy.cascades,
             temporary: TemporaryTables::default(),
             system_time_zone: None,
@@ -215,16 +218,11 @@ impl Fold {
     /// A halt drops the open group and is terminal: every later call returns it again.
     pub fn step(&mut self, event: RawEvent) -> Result<Step, Halt> {
         let state = std::mem::replace(&mut self.state, State::Idle);
-        match self.advance(state, &event) {
-            Ok((state, step)) => {
-                self.state = state;
-                Ok(step)
-            }
-            Err(halt) => {
-                self.state = State::Halted(Box::new(halt.clone()));
-                Err(halt)
-            }
+        let step = self.advance(state, &event);
+        if let Err(halt) = &step {
+            self.state = State::Halted(Box::new(halt.clone()));
         }
+        step
     }
 
     /// Folds a whole sequence: the units that committed, the position after them, and the halt
@@ -241,30 +239,32 @@ impl Fold {
         (units, self.position, None)
     }
 
-    fn advance(&mut self, state: State, raw: &RawEvent) -> Result<(State, Step), Halt> {
+    /// Folds an event in this state, which has been taken out, and leaves the next one in its place.
+    fn advance(&mut self, state: State, raw: &RawEvent) -> Result<Step, Halt> {
         match state {
             State::Idle => self.between_groups(raw),
             State::Skipping(mut skip) => {
                 skip.extent.advance(&raw.header).map_err(|halt| halt.at_gtid(&skip.gtid))?;
-                Ok(match (skip.extent.is_complete(), skip.is_overlap) {
-                    (false, _) => (State::Skipping(skip), Step::Continue),
-                    (true, true) => (State::Idle, Step::OverlapVerified),
-                    (true, false) => (State::Idle, Step::Continue),
-                })
+                match (skip.extent.is_complete(), skip.is_overlap) {
+                    (false, _) => self.state = State::Skipping(skip),
+                    (true, true) => return Ok(Step::OverlapVerified),
+                    (true, false) => {}
+                }
+                Ok(Step::Continue)
             }
             State::Open(mut group) => {
-                let ended = group.event(raw, &mut self.known).map_err(|halt| halt.at_gtid(group.gtid()))?;
-                match ended {
-                    None => Ok((State::Open(group), Step::Continue)),
-                    Some(ended) => Ok((State::Idle, Step::Unit(self.release(*group, ended)?))),
+                match group.event(raw, &mut self.known).map_err(|halt| halt.at_gtid(group.gtid()))? {
+                    Some(ended) => return self.release(*group, ended).map(Step::Unit),
+                    None => self.state = State::Open(group),
                 }
+                Ok(Step::Continue)
             }
             State::Halted(halt) => Err(*halt),
         }
     }
 
-    fn between_groups(&mut self, raw: &RawEvent) -> Result<(State, Step), Halt> {
-        let state = match Event::parse(raw).map_err(|error| raw.malformed(&error))? {
+    fn between_groups(&mut self, raw: &RawEvent) -> Result<Step, Halt> {
+        self.state = match Event::parse(raw).map_err(|error| raw.malformed(&error))? {
             Event::Gtid(head) => self.open(head, &raw.header)?,
             Event::FormatDescription(description) => {
                 if description.created != 0 {
@@ -279,7 +279,7 @@ impl Fold {
             | Event::Ignorable(_) => State::Idle,
             event => return Err(group::without_gtid(&event, raw)),
         };
-        Ok((state, Step::Continue))
+        Ok(Step::Continue)
     }
 
     fn open(&mut self, head: GtidEvent, header: &EventHeader) -> Result<State, Halt> {
@@ -296,13 +296,15 @@ impl Fold {
         Ok(if is_overlap || self.position.contains(&head.gtid) {
             State::Skipping(Box::new(Skip { gtid: head.gtid, extent, is_overlap }))
         } else {
-            State::Open(Box::new(Group::new(head, extent, &self.policy)))
+            let statement = std::mem::take(&mut self.known.statement);
+            State::Open(Box::new(Group::new(head, extent, statement, &self.policy)))
         })
     }
 
     /// The only way out for rows: the group has reached its terminator and is whole.
     fn release(&mut self, group: Group, ended: Ended) -> Result<Unit, Halt> {
-        let (head, changes) = group.finish()?;
+        let (head, changes, statement) = group.finish()?;
+        self.known.statement = statement.emptied();
         let fingerprint = fingerprint(&head);
         let gtid = head.gtid;
         Ok(match ended {
@@ -323,7 +325,12 @@ impl Fold {
                 if let Some(prepare) = &resolution.prepare {
                     self.position.insert(prepare);
                 }
-                Unit::Transaction(Transaction { gtid, fingerprint, changes, resolves: Some(resolution) })
+                Unit::Transaction(Transaction {
+                    gtid,
+                    fingerprint,
+                    changes,
+                    resolves: Some(Box::new(resolution)),
+                })
             }
             Ended::SchemaChange(change) => {
                 let (statement, facts) = *change;

@@ -106,7 +106,7 @@ pub struct Transaction {
     pub fingerprint: Fingerprint,
     pub changes: Changes,
     /// For XA COMMIT and XA ROLLBACK.
-    pub resolves: Option<Resolution>,
+    pub resolves: Option<Box<Resolution>>,
 }
 
 /// What the resolution of a prepared XA transaction makes true beside its own GTID.

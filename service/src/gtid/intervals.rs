@@ -56,6 +56,13 @@ impl Intervals {
 
     /// Adds an interval, merging whatever it overlaps or touches.
     pub(super) fn insert(&mut self, new: Interval) {
+        // What a stream adds is nearly always the next number.
+        if let Some(last) = self.0.last_mut()
+            && last.last + 1 == new.first
+        {
+            last.last = new.last;
+            return;
+        }
         let from = self.0.partition_point(|i| i.last + 1 < new.first);
         let to = self.0.partition_point(|i| i.first <= new.last + 1);
         let touched = self.0.get(from..to).unwrap_or_default();

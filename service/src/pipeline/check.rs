@@ -125,7 +125,8 @@ pub async fn check_data(
     let mut conn = source::connect::connect(&config.source).await?;
     let tables = source::reader::tables(&mut conn, filter, &config.types).await?;
     let chunk_rows = config.snapshot.chunk_rows;
-    data::scan(&mut conn, &tables, &config.policies, chunk_rows, progress).await
+    let mut session = source::connect::session(&config.source).await?;
+    data::scan(&mut session, &tables, &config.policies, chunk_rows, progress).await
 }
 
 fn policy_finding(problem: String) -> Finding {

@@ -227,7 +227,12 @@ impl Worker {
             };
             let chunk = match taken {
                 Ok(Some(chunk)) => chunk,
-                Ok(None) => return WorkerEnd::Finished,
+                Ok(None) => {
+                    if let Some(view) = self.view.take() {
+                        view.close().await;
+                    }
+                    return WorkerEnd::Finished;
+                }
                 Err(error) => return error.into(),
             };
             match self.copy(&chunk).await {
@@ -332,11 +337,11 @@ async fn stream<'a>(
     let Shape { model, columns } = held.shape();
     let mut copy = writer.start(model, held.changes()).await.map_err(Undone::Write)?;
     let (after, through) = (chunk.range.after.as_ref(), chunk.range.through.as_ref());
-    let mut rows = chunk::read(view.conn(), model, after, through).await?;
+    let mut rows = chunk::read(view.session(), model, after, through).await?;
     while let Some(row) = rows.next().await? {
         let (out, uses) = copy.row();
         for (index, cell) in row.cells().enumerate() {
-            columns.write(index, cell.map_err(ReadError::from)?, out, uses)?;
+            columns.write(index, cell.map_err(|halt| ReadError::from(*halt))?, out, uses)?;
         }
         copy.flush_if_full().await.map_err(Undone::Write)?;
     }

@@ -42,7 +42,7 @@ impl Queue {
                 Next::Copy(chunk) => Some(chunk),
                 Next::Bound(range) => {
                     let (after, through) = (range.after.as_ref(), range.through.as_ref());
-                    let bound = chunk::next_bound(view.conn(), model, after, through, self.rows).await?;
+                    let bound = chunk::next_bound(view.session(), model, after, through, self.rows).await?;
                     state.plan.cut(bound)
                 }
                 Next::Finished => None,

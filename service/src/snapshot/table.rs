@@ -294,7 +294,7 @@ async fn look(
     let mut chosen = Vec::new();
     for &index in columns {
         let Some(column) = model.columns.get(index) else { continue };
-        let only_zero_one = reader::only_zero_one(view.conn(), &model.name, &column.name).await?;
+        let only_zero_one = chunk::only_zero_one(view.session(), &model.name, &column.name).await?;
         let context = TypeContext {
             table: &model.name,
             column: &column.name,

@@ -1,10 +1,11 @@
-//! SQL connections to the source, who the source is, and what a driver's error may say.
+//! Connections to the source, who the source is, and what an error of it may say.
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{ClientIdentity, Conn, DriverError, Error, IoError, OptsBuilder, SslOpts};
 use std::time::Duration;
 use tokio::time::timeout;
 
+use super::session::{ServerError, Session, SessionError};
 use crate::config::{SourceConfig, TlsConfig, TlsMode};
 use crate::gtid::Uuid;
 use crate::halt::{Failure, Halt, Reason, Side};
@@ -15,7 +16,7 @@ use crate::tls::{self, TlsError};
 const MAX_ALLOWED_PACKET: usize = 1 << 30;
 
 /// First keepalive probe on a silent connection, so that a peer that vanished is noticed.
-const KEEPALIVE: Duration = Duration::from_secs(60);
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Without TLS a password is encrypted with the server's RSA key, of 2048 bits at least, in one
 /// block: 256 bytes less 42 of padding and 1 of terminator (RFC 8017, section 7.1).
@@ -57,13 +58,38 @@ pub async fn connect(config: &SourceConfig) -> Result<Conn, Failure> {
             .await
             .map_err(|error| failure("read its version", &error))?;
         refuse_mariadb(version.as_deref().unwrap_or_default())?;
-        let gipk = if conn.server_version() >= GIPK_VERSION { SHOW_GIPK } else { "" };
-        let session = format!("{SESSION}{gipk}, net_write_timeout={}", config.net_write_timeout.as_secs());
+        let session = session_statement(config, conn.server_version());
         conn.query_drop(session).await.map_err(|error| failure("set up the session", &error))?;
         Ok(conn)
     };
-    let elapsed = |_| Failure::retry(Side::Source, "the source did not answer within connect_timeout");
-    timeout(config.connect_timeout, open).await.map_err(elapsed)?
+    timeout(config.connect_timeout, open).await.map_err(|_| no_answer())?
+}
+
+/// As [`connect()`], for a session that reads rows.
+pub async fn session(config: &SourceConfig) -> Result<Session, Failure> {
+    let open = async {
+        let mut session = Session::connect(config).await?;
+        let statement = session_statement(config, version_numbers(session.server_version()));
+        session.execute(&statement).await.map_err(|error| session_failure("set up the session", &error))?;
+        Ok(session)
+    };
+    timeout(config.connect_timeout, open).await.map_err(|_| no_answer())?
+}
+
+fn no_answer() -> Failure {
+    Failure::retry(Side::Source, "the source did not answer within connect_timeout")
+}
+
+fn session_statement(config: &SourceConfig, version: (u16, u16, u16)) -> String {
+    let gipk = if version >= GIPK_VERSION { SHOW_GIPK } else { "" };
+    format!("{SESSION}{gipk}, net_write_timeout={}", config.net_write_timeout.as_secs())
+}
+
+/// Major, minor and patch of a version such as `9.7.4-2`; what can't be read counts as zero.
+fn version_numbers(version: &str) -> (u16, u16, u16) {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    let mut next = || numbers.next().unwrap_or(0);
+    (next(), next(), next())
 }
 
 /// Reads who the server at the other end is.
@@ -134,8 +160,23 @@ fn login_failure(error: &Error) -> Failure {
 /// understand halt, everything else is retried within the budgets. `doing` completes "could not …".
 #[must_use]
 pub fn failure(doing: &str, error: &Error) -> Failure {
-    let message = format!("the source could not {doing}: {}", redact(error));
-    match server_code(error) {
+    meaning(doing, server_code(error), &redact(error))
+}
+
+/// As [`failure`], of a session that reads rows.
+#[must_use]
+pub fn session_failure(doing: &str, error: &SessionError) -> Failure {
+    match error {
+        SessionError::Server(ServerError { code, state, text }) => {
+            meaning(doing, Some(*code), &redact_server(*code, state, text))
+        }
+        error => meaning(doing, None, &error.to_string()),
+    }
+}
+
+fn meaning(doing: &str, code: Option<u16>, text: &str) -> Failure {
+    let message = format!("the source could not {doing}: {text}");
+    match code {
         Some(code) if PRIVILEGE_CODES.contains(&code) => Halt::new(Reason::SourcePreflight, message).into(),
         Some(code) if STATEMENT_CODES.contains(&code) => Halt::new(Reason::Internal, message).into(),
         _ => Failure::retry(Side::Source, message),
@@ -168,15 +209,20 @@ const PLAIN_CODES: &[u16] = &[
 #[must_use]
 pub fn redact(error: &Error) -> String {
     match error {
-        Error::Server(error) if PLAIN_CODES.contains(&error.code) => {
-            format!("ERROR {} ({}): {}", error.code, error.state, error.message)
-        }
-        Error::Server(error) => format!("ERROR {} ({})", error.code, error.state),
+        Error::Server(error) => redact_server(error.code, &error.state, &error.message),
         Error::Io(IoError::Io(error)) => format!("connection: {}", error.kind()),
         Error::Io(IoError::Tls(error)) => format!("TLS: {error}"),
         Error::Driver(error) => redact_driver(error).to_owned(),
         Error::Other(_) => "driver: other error".to_owned(),
         Error::Url(_) => "driver: malformed address".to_owned(),
+    }
+}
+
+fn redact_server(code: u16, state: &str, text: &str) -> String {
+    if PLAIN_CODES.contains(&code) {
+        format!("ERROR {code} ({state}): {text}")
+    } else {
+        format!("ERROR {code} ({state})")
     }
 }
 
@@ -202,10 +248,11 @@ const fn redact_driver(error: &DriverError) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mysql_async::{ServerError, Value};
+    use mysql_async::Value;
 
     fn server(code: u16, message: &str) -> Error {
-        Error::Server(ServerError { code, message: message.to_owned(), state: "42000".to_owned() })
+        let state = "42000".to_owned();
+        Error::Server(mysql_async::ServerError { code, message: message.to_owned(), state })
     }
 
     #[test]
@@ -250,6 +297,24 @@ mod tests {
         for code in [1040, 1053, 1205, 1213, 1317, 4031, 9999] {
             assert_eq!(reason(code), None, "{code}");
         }
+    }
+
+    #[test]
+    fn a_sessions_errors_mean_what_the_drivers_do() {
+        for (code, text) in [(1064, "near 'secret'"), (1142, "SELECT denied"), (1317, "interrupted")] {
+            let state = "42000".to_owned();
+            let ours = SessionError::Server(ServerError { code, state, text: text.to_owned() });
+            assert_eq!(session_failure("do it", &ours), failure("do it", &server(code, text)));
+        }
+        assert!(matches!(session_failure("do it", &SessionError::Unexpected), Failure::Retry { .. }));
+    }
+
+    #[test]
+    fn versions_are_numbers() {
+        assert_eq!(version_numbers("9.7.4-2"), (9, 7, 4));
+        assert_eq!(version_numbers("8.0.30"), (8, 0, 30));
+        assert_eq!(version_numbers("8.4"), (8, 4, 0));
+        assert_eq!(version_numbers("99999999.1"), (0, 1, 0));
     }
 
     #[test]

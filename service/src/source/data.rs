@@ -7,10 +7,9 @@ mod collation;
 
 use std::collections::BTreeMap;
 
-use mysql_async::Conn;
-
 use super::reader::chunk::{self, KeyBound};
 use super::reader::{quote, quote_table};
+use super::session::Session;
 use crate::binlog::cell::Cell;
 use crate::convert::TablePlan;
 use crate::halt::{Failure, Halt, Reason, Side};
@@ -68,7 +67,7 @@ pub struct Scanned<'a> {
 /// # Errors
 /// Failures of the source; values that contradict their own type.
 pub async fn scan(
-    conn: &mut Conn,
+    session: &mut Session,
     tables: &[TableModel],
     policies: &Policies,
     chunk_rows: u64,
@@ -80,12 +79,12 @@ pub async fn scan(
         let mut after: Option<KeyBound> = None;
         loop {
             let through = if chunk::is_divisible(model) {
-                chunk::next_bound(conn, model, after.as_ref(), None, chunk_rows).await?
+                chunk::next_bound(session, model, after.as_ref(), None, chunk_rows).await?
             } else {
                 None
             };
-            scan.rows_between(conn, after.as_ref(), through.as_ref()).await?;
-            scan.conditions_between(conn, after.as_ref(), through.as_ref()).await?;
+            scan.rows_between(session, after.as_ref(), through.as_ref()).await?;
+            scan.conditions_between(session, after.as_ref(), through.as_ref()).await?;
             progress(Scanned { table: &model.name, rows: scan.rows });
             if through.is_none() {
                 break;
@@ -155,19 +154,19 @@ impl<'a> Scan<'a> {
 
     async fn rows_between(
         &mut self,
-        conn: &mut Conn,
+        session: &mut Session,
         after: Option<&KeyBound>,
         through: Option<&KeyBound>,
     ) -> Result<(), Failure> {
         let model = self.model;
-        let mut rows = chunk::read(conn, model, after, through).await?;
+        let mut rows = chunk::read(session, model, after, through).await?;
         let mut out = Vec::new();
         while let Some(row) = rows.next().await? {
             self.rows += 1;
             let mut key_bytes = 0;
             for (index, cell) in row.cells().enumerate() {
                 out.clear();
-                self.value(index, cell?, &mut out)?;
+                self.value(index, cell.map_err(|halt| *halt)?, &mut out)?;
                 if model.key.contains(&index) {
                     key_bytes += out.len();
                 }
@@ -195,12 +194,12 @@ impl<'a> Scan<'a> {
 
     async fn conditions_between(
         &mut self,
-        conn: &mut Conn,
+        session: &mut Session,
         after: Option<&KeyBound>,
         through: Option<&KeyBound>,
     ) -> Result<(), Failure> {
         for condition in &mut self.conditions {
-            let counted = chunk::count_where(conn, self.model, after, through, &condition.sql).await?;
+            let counted = chunk::count_where(session, self.model, after, through, &condition.sql).await?;
             condition.rows = condition.rows.checked_add(counted).ok_or_else(|| {
                 Failure::retry(Side::Source, "the source counts more rows than a table can have")
             })?;

@@ -11,4 +11,5 @@ pub mod data;
 pub mod dump;
 pub mod preflight;
 pub mod reader;
+pub mod session;
 pub mod xa;

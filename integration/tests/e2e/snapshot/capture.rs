@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use futures_util::FutureExt;
-use mysql_async::prelude::Queryable;
 use tidegate::halt::{Failure, Reason};
 use tidegate::source::capture::{Disturbance, Terms, capture};
-use tidegate::source::connect::connect;
+use tidegate::source::connect::session;
 use tidegate_integration::{Fixture, Servers, run};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -72,17 +71,17 @@ fn views_show_exactly_the_transactions_of_the_set() {
         for _ in 0..40 {
             let mut captured = capture(&config, &uuid, &t, &TERMS, &|_| ()).await?;
             for view in &mut captured.views {
-                assert_eq!(count(view.conn(), &t).await?, captured.set.len() - base);
+                assert_eq!(count(view.session(), &t).await?, captured.set.len() - base);
             }
             // What a view shows does not change after the lock is gone.
-            let later = count(captured.views[0].conn(), &t).await?;
+            let later = count(captured.views[0].session(), &t).await?;
             assert_eq!(later, captured.set.len() - base);
         }
         // The same check finds out a capture that does without the lock.
         let mut wrong = 0;
         for _ in 0..40 {
-            let mut view = connect(&config).await?;
-            view.query_drop("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY").await?;
+            let mut view = session(&config).await?;
+            view.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY").await?;
             let set = gtid_executed(&fixture).await?;
             wrong += usize::from(count(&mut view, &t).await? != set.len() - base);
         }
@@ -146,7 +145,7 @@ fn a_prepared_xa_transaction_on_the_table_keeps_the_lock_away() {
         assert!(capture(&config, &uuid, &t, &terms, &|_| ()).await.is_err());
         fixture.source("XA COMMIT 't'; XA ROLLBACK 'o'").await?;
         let mut captured = capture(&config, &uuid, &t, &TERMS, &|_| ()).await?;
-        assert_eq!(count(captured.views[0].conn(), &t).await?, 1);
+        assert_eq!(count(captured.views[0].session(), &t).await?, 1);
         assert_eq!(captured.prepared_xa, Some(BTreeSet::new()));
         Ok(())
     });
@@ -184,12 +183,12 @@ fn ddl_is_held_off_until_the_guard_goes() {
         }
         waiting.await??;
         // The views have outlived their metadata locks.
-        assert_eq!(count(captured.views[0].conn(), &t).await?, 0);
+        assert_eq!(count(captured.views[0].session(), &t).await?, 0);
 
         assert_eq!(captured.guard.watch(&t, Instant::now()).await?, Disturbance::DdlAllowed);
         captured.views[0].unpin().await?;
         fixture.source("ALTER TABLE t ADD COLUMN w INT").await?;
-        let read = count(captured.views[0].conn(), &t).await;
+        let read = count(captured.views[0].session(), &t).await;
         assert!(read.is_err_and(|error| format!("{error:?}").contains("1412")), "the table was changed");
         Ok(())
     });

@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use mysql_async::Conn;
-use mysql_async::prelude::Queryable;
 use tidegate::config::{
     AdminConfig, ApplyConfig, Config, DdlConfig, DdlPolicy, FoldConfig, LogConfig, LogFormat, RetryConfig,
     Secret, SnapshotConfig, SourceConfig, TablesConfig, TargetConfig, TlsConfig, TlsMode,
@@ -17,6 +15,7 @@ use tidegate::config::{
 use tidegate::fold::XaPolicy;
 use tidegate::gtid::{GtidSet, Uuid};
 use tidegate::schema::TableName;
+use tidegate::source::session::Session;
 use tidegate_integration::Fixture;
 use tidegate_integration::mysql::{REPLICATION_PASSWORD, REPLICATION_USER};
 use tidegate_integration::postgres::{TARGET_PASSWORD, TARGET_ROLE};
@@ -52,10 +51,10 @@ fn table(fixture: &Fixture<'_>, table: &str) -> TableName {
     TableName { database: fixture.source.clone(), table: table.to_owned() }
 }
 
-/// `COUNT(*)` of a table as this connection sees it.
-async fn count(conn: &mut Conn, table: &TableName) -> Result<u128> {
+/// `COUNT(*)` of a table as this session sees it.
+async fn count(session: &mut Session, table: &TableName) -> Result<u128> {
     let sql = format!("SELECT COUNT(*) FROM `{}`.`{}`", table.database, table.table);
-    Ok(u128::from(conn.query_first::<u64, _>(sql).await?.unwrap_or_default()))
+    Ok(session.value(&sql).await?.unwrap_or_default().parse()?)
 }
 
 /// The whole configuration: small chunks, so that small tables have many.

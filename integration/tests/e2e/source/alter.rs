@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mysql_async::Conn;
 use tidegate::binlog::cell::Cell;
 use tidegate::fold::statement::DdlKind;
 use tidegate::fold::unit::{SchemaChange, Unit};
@@ -13,9 +12,10 @@ use tidegate::schema::ddl::Content;
 use tidegate::schema::filter::Filter;
 use tidegate::schema::overrides::Overrides;
 use tidegate::schema::{TableModel, TableName};
-use tidegate::source::connect::connect;
+use tidegate::source::connect::{self, connect};
 use tidegate::source::dump::Dump;
 use tidegate::source::reader::{self, chunk};
+use tidegate::source::session::Session;
 use tidegate::spill::SpillDirectory;
 use tidegate_integration::{Fixture, MySql, Servers, run};
 
@@ -132,8 +132,8 @@ fn outcome(before: &TableModel, change: &SchemaChange) -> Result<Option<Altered>
 }
 
 /// The row's values in the columns that the statement added are those that it was said to give.
-async fn check_fills(conn: &mut Conn, altered: &Altered) -> Result<()> {
-    let mut rows = chunk::read(conn, &altered.model, None, None).await?;
+async fn check_fills(session: &mut Session, altered: &Altered) -> Result<()> {
+    let mut rows = chunk::read(session, &altered.model, None, None).await?;
     let row = rows.next().await?.context("a row")?;
     let cells: Vec<Cell<'_>> = row.cells().collect::<Result<_, _>>()?;
     for change in &altered.changes {
@@ -167,6 +167,7 @@ fn the_model_after_a_statement_is_the_server_s() {
         let fixture = Servers::shared().await?.fixture("alter").await?;
         let config = config(&fixture.servers.mysql);
         let mut conn = connect(&config).await?;
+        let mut reads = connect::session(&config).await?;
         let start = executed(&fixture.servers.mysql).await?;
         let mut dump = Dump::open(&config, &replica_uuid(), &start).await?;
         let filter = Arc::new(Filter::new(&[format!("{}.*", fixture.source)], &[])?);
@@ -201,7 +202,7 @@ fn the_model_after_a_statement_is_the_server_s() {
                         .context("the new table")?;
                     if without_details(after.clone()) != without_details(altered.model.clone()) {
                         wrong.push(format!("{text}: {:?} and not {after:?}", altered.model));
-                    } else if let Err(error) = check_fills(&mut conn, &altered).await {
+                    } else if let Err(error) = check_fills(&mut reads, &altered).await {
                         wrong.push(format!("{text}: {error}"));
                     }
                 }

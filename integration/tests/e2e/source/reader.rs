@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use mysql_async::Conn;
-use mysql_async::prelude::Queryable;
 use tidegate::binlog::DecodeError;
 use tidegate::binlog::cell::Cell;
 use tidegate::binlog::event::Event;
@@ -13,9 +12,10 @@ use tidegate::schema::diff::check_map;
 use tidegate::schema::filter::Filter;
 use tidegate::schema::overrides::Overrides;
 use tidegate::schema::{TableModel, TableName};
-use tidegate::source::connect::connect;
+use tidegate::source::connect::{self, connect};
 use tidegate::source::dump::Dump;
 use tidegate::source::reader::{self, chunk};
+use tidegate::source::session::Session;
 use tidegate_integration::{Fixture, MySql, Servers, run};
 
 use super::{config, executed, next, replica_uuid};
@@ -31,17 +31,17 @@ async fn model(conn: &mut Conn, name: &TableName) -> Result<TableModel> {
 }
 
 /// The rows of a table read in chunks of `rows`, in a form in which only equal rows are equal.
-async fn read_chunks(conn: &mut Conn, model: &TableModel, rows: u64) -> Result<Vec<String>> {
+async fn read_chunks(session: &mut Session, model: &TableModel, rows: u64) -> Result<Vec<String>> {
     let mut all = Vec::new();
     let mut after = None;
     loop {
-        let through = chunk::next_bound(conn, model, after.as_ref(), None, rows).await?;
+        let through = chunk::next_bound(session, model, after.as_ref(), None, rows).await?;
         // A bound survives being stored.
         let through = match through {
             Some(bound) => Some(serde_json::from_str(&serde_json::to_string(&bound)?)?),
             None => None,
         };
-        let mut chunk = chunk::read(conn, model, after.as_ref(), through.as_ref()).await?;
+        let mut chunk = chunk::read(session, model, after.as_ref(), through.as_ref()).await?;
         let mut count = 0;
         while let Some(row) = chunk.next().await? {
             let cells: Result<Vec<_>, _> = row.cells().collect();
@@ -57,9 +57,9 @@ async fn read_chunks(conn: &mut Conn, model: &TableModel, rows: u64) -> Result<V
     }
 }
 
-async fn read_whole(conn: &mut Conn, model: &TableModel) -> Result<Vec<String>> {
+async fn read_whole(session: &mut Session, model: &TableModel) -> Result<Vec<String>> {
     let mut all = Vec::new();
-    let mut rows = chunk::read(conn, model, None, None).await?;
+    let mut rows = chunk::read(session, model, None, None).await?;
     while let Some(row) = rows.next().await? {
         let cells: Result<Vec<_>, _> = row.cells().collect();
         all.push(format!("{:?}", cells?));
@@ -110,6 +110,7 @@ fn chunks_of_every_key_type_are_the_table() {
     run(async {
         let fixture = Servers::shared().await?.fixture("keys").await?;
         let mut conn = connect(&config(&fixture.servers.mysql)).await?;
+        let mut session = connect::session(&config(&fixture.servers.mysql)).await?;
         let long = format!("ENUM({})", (0..100).map(|n| format!("'{n}'")).collect::<Vec<_>>().join(","));
         let many: Vec<String> = (0..=100).map(|n| format!("({n})")).collect();
         let many = many.join(", ");
@@ -125,11 +126,11 @@ fn chunks_of_every_key_type_are_the_table() {
                 .with_context(|| kind.to_owned())?;
             let model = model(&mut conn, &name(&fixture, &table)).await?;
             ensure!(chunk::is_divisible(&model));
-            let whole = read_whole(&mut conn, &model).await?;
+            let whole = read_whole(&mut session, &model).await?;
             ensure!(whole.len() == values.split("), (").count(), "{kind}: {whole:?}");
             for rows in 1..=3 {
                 let mut chunks =
-                    read_chunks(&mut conn, &model, rows).await.with_context(|| kind.to_owned())?;
+                    read_chunks(&mut session, &model, rows).await.with_context(|| kind.to_owned())?;
                 chunks.sort();
                 ensure!(chunks == whole, "{kind} by {rows}:\n{chunks:?}\n{whole:?}");
             }
@@ -143,6 +144,7 @@ fn chunks_of_composite_and_unique_keys_are_the_table() {
     run(async {
         let fixture = Servers::shared().await?.fixture("composite").await?;
         let mut conn = connect(&config(&fixture.servers.mysql)).await?;
+        let mut session = connect::session(&config(&fixture.servers.mysql)).await?;
         let columns = "e ENUM('z','b','a') NOT NULL, v VARCHAR(9) NOT NULL, i INT NOT NULL";
         let rows = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 59)
             SELECT 1 + i % 3, CONCAT('v', i DIV 3 % 5), i DIV 15 FROM n";
@@ -156,10 +158,10 @@ fn chunks_of_composite_and_unique_keys_are_the_table() {
             fixture.source(&format!("INSERT INTO {table} {rows}")).await?;
             let plain = table.trim_matches('`').replace("``", "`");
             let model = model(&mut conn, &name(&fixture, &plain)).await?;
-            let whole = read_whole(&mut conn, &model).await?;
+            let whole = read_whole(&mut session, &model).await?;
             ensure!(whole.len() == 60);
             for rows in [1, 7, 60, 61] {
-                let mut chunks = read_chunks(&mut conn, &model, rows).await?;
+                let mut chunks = read_chunks(&mut session, &model, rows).await?;
                 chunks.sort();
                 ensure!(chunks == whole, "{table} by {rows}");
             }
@@ -232,6 +234,7 @@ fn the_reader_gives_the_cells_that_the_binlog_gives() {
         let mysql = &fixture.servers.mysql;
         fixture.source(&format!("SET sql_mode = ''; CREATE TABLE a ({TYPES})")).await?;
         let mut conn = connect(&config(mysql)).await?;
+        let mut reads = connect::session(&config(mysql)).await?;
         let model = model(&mut conn, &name(&fixture, "a")).await?;
         let mut dump = Dump::open(&config(mysql), &replica_uuid(), &executed(mysql).await?).await?;
         let mut session = fixture.source_session().await?;
@@ -242,7 +245,7 @@ fn the_reader_gives_the_cells_that_the_binlog_gives() {
             expected.extend(rows_of_event(&mut dump, &model).await?);
         }
         expected.sort();
-        let read = read_whole(&mut conn, &model).await?;
+        let read = read_whole(&mut reads, &model).await?;
         ensure!(read == expected, "\n{read:#?}\n{expected:#?}");
         Ok(())
     });
@@ -265,7 +268,8 @@ fn decimals_documents_and_fixed_binaries_are_as_sql_shows_them() {
         let mut conn = connect(&config(&fixture.servers.mysql)).await?;
         let model = model(&mut conn, &name(&fixture, "a")).await?;
         ensure!(!chunk::is_divisible(&model));
-        let mut rows = chunk::read(&mut conn, &model, None, None).await?;
+        let mut session = connect::session(&config(&fixture.servers.mysql)).await?;
+        let mut rows = chunk::read(&mut session, &model, None, None).await?;
         let row = rows.next().await?.context("a row")?;
         let cells: Result<Vec<_>, _> = row.cells().collect();
         let expected = [
@@ -398,6 +402,7 @@ fn ddl_under_the_view_is_noticed() {
     run(async {
         let fixture = Servers::shared().await?.fixture("view").await?;
         let mut conn = connect(&config(&fixture.servers.mysql)).await?;
+        let mut session = connect::session(&config(&fixture.servers.mysql)).await?;
         for (table, ddl) in [
             ("a", "ALTER TABLE a ADD COLUMN x INT"),
             ("b", "TRUNCATE b"),
@@ -410,15 +415,15 @@ fn ddl_under_the_view_is_noticed() {
                 ))
                 .await?;
             let model = model(&mut conn, &name(&fixture, table)).await?;
-            conn.query_drop("START TRANSACTION WITH CONSISTENT SNAPSHOT").await?;
+            session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").await?;
             fixture.source(ddl).await?;
             let read = async {
-                let mut rows = chunk::read(&mut conn, &model, None, None).await?;
+                let mut rows = chunk::read(&mut session, &model, None, None).await?;
                 while rows.next().await?.is_some() {}
                 Ok::<(), chunk::ReadError>(())
             };
             ensure!(read.await == Err(chunk::ReadError::TableChanged), "{ddl}");
-            conn.query_drop("ROLLBACK").await?;
+            session.execute("ROLLBACK").await?;
         }
         Ok(())
     });
@@ -435,6 +440,9 @@ fn what_the_data_of_a_tinyint_is() {
         fixture.source("INSERT INTO a VALUES (1, 0, 0), (2, 1, 2), (3, NULL, NULL)").await?;
         ensure!(reader::only_zero_one(&mut conn, &table, "b").await?);
         ensure!(!reader::only_zero_one(&mut conn, &table, "c").await?);
+        let mut session = connect::session(&config(&fixture.servers.mysql)).await?;
+        ensure!(chunk::only_zero_one(&mut session, &table, "b").await?);
+        ensure!(!chunk::only_zero_one(&mut session, &table, "c").await?);
         Ok(())
     });
 }
@@ -462,16 +470,17 @@ fn a_servers_defaults_change_nothing() {
             )
             .await?;
         let mut conn = connect(&config(&mysql)).await?;
+        let mut session = connect::session(&config(&mysql)).await?;
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         let table = TableName { database: "t".to_owned(), table: "a".to_owned() };
         let model = model(&mut conn, &table).await?;
-        let rows = read_whole(&mut conn, &model).await?;
+        let rows = read_whole(&mut session, &model).await?;
         let row = |id: i64| {
             let timestamp = Cell::Timestamp { seconds: 1_704_067_200, micros: 0 };
             format!("{:?}", [Cell::Int(id), timestamp, Cell::Bytes(b"x")])
         };
         ensure!(rows == [row(1), row(2)], "{rows:?}");
-        let isolation: Option<String> = conn.query_first("SELECT @@transaction_isolation").await?;
+        let isolation = session.value("SELECT @@transaction_isolation").await?;
         ensure!(isolation.as_deref() == Some("REPEATABLE-READ"));
         let clock = i128::from(reader::now_micros(&mut conn).await?);
         let ours = i128::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed()?.as_micros())?;

@@ -61,8 +61,8 @@ fn committed(unit: &Unit) -> &Transaction {
     }
 }
 
-fn resolution(prepare: Option<u64>, startup: Option<u8>) -> Option<Resolution> {
-    Some(Resolution { prepare: prepare.map(gtid), startup: startup.map(digest) })
+fn resolution(prepare: Option<u64>, startup: Option<u8>) -> Option<Box<Resolution>> {
+    Some(Box::new(Resolution { prepare: prepare.map(gtid), startup: startup.map(digest) }))
 }
 
 #[test]

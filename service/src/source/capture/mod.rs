@@ -180,11 +180,15 @@ async fn open_numbered(config: &SourceConfig, server: &Uuid) -> Result<(Conn, u6
         .map_err(|error| failure("read its identity", &error))?;
     match row {
         Some((uuid, id)) if uuid.parse().is_ok_and(|uuid: Uuid| uuid == *server) => Ok((conn, id)),
-        _ => Err(Failure::retry(
-            Side::Source,
-            "connections to the source reach different servers: connect to one server, not to a group of them",
-        )),
+        _ => Err(other_server()),
     }
+}
+
+fn other_server() -> Failure {
+    Failure::retry(
+        Side::Source,
+        "connections to the source reach different servers: connect to one server, not to a group of them",
+    )
 }
 
 /// `database`.`table`, quoted.

@@ -8,20 +8,15 @@
 //! * The reader may leave the stream alone for as long as `net_write_timeout` says; the source
 //!   waits meanwhile.
 
-mod auth;
-mod packet;
 mod refusal;
-mod session;
-mod wire;
 
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use tokio::time::{timeout, timeout_at};
 
-use self::refusal::{ServerError, is_purged};
-use self::session::Session;
-use self::wire::Wire;
+use self::refusal::{is_purged, refusal, refused};
+use super::session::{ServerError, Session, Wire};
 use crate::binlog::event::{ChecksumAlgorithm, Envelope, Event, RawEvent};
 use crate::config::SourceConfig;
 use crate::fold::unit::Fingerprint;
@@ -87,8 +82,9 @@ impl Dump {
         let open = async {
             let mut session = Session::connect(config).await?;
             let server_uuid = set_up(&mut session, config, replica_uuid).await?;
-            let connection_id = session.connection_id;
-            let wire = session.into_stream(&dump_command(config.server_id, set, flags)).await?;
+            let connection_id = session.connection_id();
+            let command = dump_command(config.server_id, set, flags);
+            let wire = session.into_stream(&command).await.map_err(refused)?;
             Ok(Self {
                 wire,
                 envelope: Envelope::new(ChecksumAlgorithm::Crc32),
@@ -134,7 +130,7 @@ impl Dump {
                 Ok(Some(self.envelope.open(packet).map_err(Halt::from)?))
             }
             Some(0xfe) => Ok(None),
-            _ => Err(ServerError::parse(&packet).map_or_else(malformed, |error| error.failure())),
+            _ => Err(ServerError::parse(&packet).map_or_else(malformed, |error| refusal(&error))),
         }
     }
 
@@ -215,12 +211,12 @@ async fn set_up(session: &mut Session, config: &SourceConfig, replica_uuid: &str
     let replica_uuid: Uuid = replica_uuid
         .parse()
         .map_err(|_| Halt::new(Reason::Internal, "the replica UUID of a dump is malformed"))?;
-    session.execute(&session_statement(config, &replica_uuid)).await?;
-    let server_uuid = session.value("SELECT @@server_uuid").await?;
+    session.execute(&session_statement(config, &replica_uuid)).await.map_err(refused)?;
+    let server_uuid = session.value("SELECT @@server_uuid").await.map_err(refused)?;
     let server_uuid = server_uuid
-        .parse()
-        .map_err(|_| Halt::new(Reason::SourcePreflight, "the source's server_uuid is not a UUID"))?;
-    session.command(&register_command(config.server_id)).await?;
+        .and_then(|uuid| uuid.parse().ok())
+        .ok_or_else(|| Halt::new(Reason::SourcePreflight, "the source's server_uuid is not a UUID"))?;
+    session.command(&register_command(config.server_id)).await.map_err(refused)?;
     Ok(server_uuid)
 }
 

@@ -6,61 +6,37 @@
 //! GTID sets and settings, never data.
 
 use crate::halt::{Failure, Halt, Reason, Side};
+use crate::source::session::{ServerError, SessionError};
 
-/// Longest part of a server's error text that is passed on; the server cuts its own at 512.
-const TEXT_MAX: usize = 1024;
-
-/// An error packet (`ERR_Packet`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ServerError {
-    pub(super) code: u16,
-    pub(super) text: String,
+/// The end of the cycle that an error means on a connection that is logged in.
+pub(super) fn refusal(error: &ServerError) -> Failure {
+    let reason = match error.code {
+        code::SERVER_SHUTDOWN
+        | code::NET_PACKET_ERROR..=code::NET_WRITE_INTERRUPTED
+        | code::QUERY_INTERRUPTED
+        | code::SERVER_OFFLINE_MODE
+        | code::CLIENT_INTERACTION_TIMEOUT => {
+            return Failure::retry(Side::Source, format!("the source says: {error}"));
+        }
+        code::SOURCE_FATAL_ERROR_READING_BINLOG => reason_of_text(&error.text),
+        code::ACCESS_DENIED | code::SPECIFIC_ACCESS_DENIED => {
+            let detail = format!("the account lacks REPLICATION SLAVE; the source says: {error}");
+            return Halt::new(Reason::SourcePreflight, detail).into();
+        }
+        code::MALFORMED_GTID_SET_ENCODING => Reason::Internal,
+        _ => Reason::UnrecognizedDumpError,
+    };
+    Halt::new(reason, format!("the source says: {error}")).into()
 }
 
-impl ServerError {
-    /// Parses a packet that begins with 0xff. Before the login the SQL state is absent.
-    pub(super) fn parse(packet: &[u8]) -> Option<Self> {
-        let (code, rest) = packet.strip_prefix(&[0xff])?.split_first_chunk::<2>()?;
-        let text = match rest {
-            [b'#', _, _, _, _, _, text @ ..] => text,
-            text => text,
-        };
-        let text = String::from_utf8_lossy(&text[..text.len().min(TEXT_MAX)]);
-        let text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        Some(Self { code: u16::from_le_bytes(*code), text })
-    }
-
-    /// A login that was refused: it may be granted later (a password being rotated, a server
-    /// starting or full), so it is retried within the budgets.
-    pub(super) fn login_failure(&self) -> Failure {
-        Failure::retry(Side::Source, format!("the source refused the login: {self}"))
-    }
-
-    /// The end of the cycle that this error means on a connection that is logged in.
-    pub(super) fn failure(&self) -> Failure {
-        let reason = match self.code {
-            code::SERVER_SHUTDOWN
-            | code::NET_PACKET_ERROR..=code::NET_WRITE_INTERRUPTED
-            | code::QUERY_INTERRUPTED
-            | code::SERVER_OFFLINE_MODE
-            | code::CLIENT_INTERACTION_TIMEOUT => {
-                return Failure::retry(Side::Source, format!("the source says: {self}"));
-            }
-            code::SOURCE_FATAL_ERROR_READING_BINLOG => reason_of_text(&self.text),
-            code::ACCESS_DENIED | code::SPECIFIC_ACCESS_DENIED => {
-                let detail = format!("the account lacks REPLICATION SLAVE; the source says: {self}");
-                return Halt::new(Reason::SourcePreflight, detail).into();
-            }
-            code::MALFORMED_GTID_SET_ENCODING => Reason::Internal,
-            _ => Reason::UnrecognizedDumpError,
-        };
-        Halt::new(reason, format!("the source says: {self}")).into()
-    }
-}
-
-impl std::fmt::Display for ServerError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ERROR {}: {}", self.code, self.text)
+/// As [`refusal`], for a command that comes before the dump.
+pub(super) fn refused(error: SessionError) -> Failure {
+    match error {
+        SessionError::Server(error) => refusal(&error),
+        SessionError::Wire(error) => error.into(),
+        SessionError::Unexpected | SessionError::Unfinished => {
+            Halt::new(Reason::UnrecognizedDumpError, error.to_string()).into()
+        }
     }
 }
 
@@ -110,7 +86,7 @@ mod tests {
     use super::*;
 
     fn classify(code: u16, text: &str) -> Failure {
-        ServerError { code, text: text.to_owned() }.failure()
+        refusal(&ServerError { code, state: "HY000".to_owned(), text: text.to_owned() })
     }
 
     fn reason(failure: Failure) -> Option<Reason> {
@@ -203,21 +179,5 @@ mod tests {
         assert_eq!(reason(classify(1045, "Access denied for user 'u'@'h'")), Some(Reason::SourcePreflight));
         assert_eq!(reason(classify(1053, "Server shutdown in progress")), None);
         assert_eq!(reason(classify(9999, "?")), Some(Reason::UnrecognizedDumpError));
-    }
-
-    #[test]
-    fn a_refused_login_is_retried() {
-        let error = ServerError { code: 1045, text: "Access denied for user 'u'@'h'".to_owned() };
-        assert_eq!(reason(error.login_failure()), None);
-    }
-
-    #[test]
-    fn packets_with_and_without_sql_state() {
-        let with = ServerError::parse(b"\xff\xd4\x04#HY000Binary log\nis not open").unwrap();
-        assert_eq!(with, ServerError { code: 1236, text: "Binary log is not open".to_owned() });
-        let without = ServerError::parse(b"\xff\x10\x04Too many connections").unwrap();
-        assert_eq!((without.code, without.text.as_str()), (1040, "Too many connections"));
-        assert_eq!(ServerError::parse(b"\xff\x10"), None);
-        assert_eq!(ServerError::parse(b"\x00"), None);
     }
 }

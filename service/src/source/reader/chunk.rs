@@ -1,15 +1,13 @@
 //! A table's rows, in chunks of its key.
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{BinaryProtocol, Conn, Error, QueryResult, Row};
-
-use super::cell::{cell, select_expression};
-use super::key::orders_rows;
-use super::{quote, quote_table};
+use super::cell::{Cells, RowLayout, select_expression};
+use super::key::{orders_rows, read_as};
+use super::{only_zero_one_statement, quote, quote_table};
 use crate::binlog::cell::Cell;
 use crate::halt::{Failure, Halt, Reason, Side};
-use crate::schema::{Column, TableModel};
-use crate::source::connect::{failure, server_code};
+use crate::schema::{Column, MysqlType, TableModel, TableName};
+use crate::source::connect::session_failure;
+use crate::source::session::{ServerError, Session, SessionError};
 
 pub use super::key::KeyBound;
 
@@ -43,10 +41,14 @@ impl From<Halt> for ReadError {
     }
 }
 
-fn read_error(error: &Error) -> ReadError {
-    match server_code(error) {
-        Some(code) if CHANGED_CODES.contains(&code) => ReadError::TableChanged,
-        _ => failure("read a table", error).into(),
+impl From<SessionError> for ReadError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Server(ServerError { code, .. }) if CHANGED_CODES.contains(&code) => {
+                Self::TableChanged
+            }
+            error => session_failure("read a table", &error).into(),
+        }
     }
 }
 
@@ -60,34 +62,39 @@ pub fn is_divisible(model: &TableModel) -> bool {
 /// The key of the `rows`th row above `after`, up to `through` where given; `None` if there are
 /// fewer. `rows` is at least 1.
 pub async fn next_bound(
-    conn: &mut Conn,
+    session: &mut Session,
     model: &TableModel,
     after: Option<&KeyBound>,
     through: Option<&KeyBound>,
     rows: u64,
 ) -> Result<Option<KeyBound>, ReadError> {
     let sql = bound_statement(model, after, through, rows)?;
-    let row: Option<Row> = conn.exec_first(sql, ()).await.map_err(|error| read_error(&error))?;
-    let Some(row) = row else { return Ok(None) };
-    let bound = KeyBound::from_row(&key(model)?, &row);
-    bound.map(Some).ok_or_else(|| unreadable(model, "its key").into())
+    let definitions = session.query(&sql).await?;
+    let types: Vec<MysqlType> = key(model)?.iter().map(|column| read_as(&column.mysql)).collect();
+    let unreadable = || unreadable(model, "its key");
+    let layout = RowLayout::new(types.iter(), &definitions).ok_or_else(unreadable)?;
+    let Some(row) = session.next_row().await? else { return Ok(None) };
+    let bound = KeyBound::from_cells(layout.cells(row)).ok_or_else(unreadable)?;
+    Ok(Some(bound))
 }
 
 /// Begins to read the rows above `after`, up to and including `through`, in no particular order.
 pub async fn read<'a>(
-    conn: &'a mut Conn,
+    session: &'a mut Session,
     model: &'a TableModel,
     after: Option<&KeyBound>,
     through: Option<&KeyBound>,
 ) -> Result<Rows<'a>, ReadError> {
     let sql = rows_statement(model, after, through)?;
-    let result = conn.exec_iter(sql, ()).await.map_err(|error| read_error(&error))?;
-    Ok(Rows { result, model })
+    let definitions = session.query(&sql).await?;
+    let types = model.columns.iter().map(|column| &column.mysql);
+    let layout = RowLayout::new(types, &definitions).ok_or_else(|| unreadable(model, "a row"))?;
+    Ok(Rows { session, model, layout })
 }
 
 /// Counts the rows above `after`, up to and including `through`, for which the condition holds.
 pub async fn count_where(
-    conn: &mut Conn,
+    session: &mut Session,
     model: &TableModel,
     after: Option<&KeyBound>,
     through: Option<&KeyBound>,
@@ -96,40 +103,52 @@ pub async fn count_where(
     let range = range(model, after, through)?;
     let and = if range.is_empty() { "" } else { " AND " };
     let sql = format!("SELECT COUNT(*) FROM {} WHERE {condition}{and}{range}", quote_table(&model.name));
-    let rows: Option<u64> = conn.exec_first(sql, ()).await.map_err(|error| read_error(&error))?;
+    let rows = session.value(&sql).await?.and_then(|rows| rows.parse().ok());
     rows.ok_or_else(|| unreadable(model, "a count of its rows").into())
+}
+
+/// Whether the table has rows and each holds 0, 1 or NULL in this column.
+pub async fn only_zero_one(session: &mut Session, table: &TableName, column: &str) -> Result<bool, Failure> {
+    let answer = session.value(&only_zero_one_statement(table, column)).await.map_err(ReadError::from)?;
+    Ok(answer.as_deref() == Some("1"))
 }
 
 /// The rows of a chunk as they arrive: one at a time, the source waits while none is asked for.
 pub struct Rows<'a> {
-    result: QueryResult<'a, 'static, BinaryProtocol>,
+    session: &'a mut Session,
     model: &'a TableModel,
+    layout: RowLayout,
 }
 
-impl<'a> Rows<'a> {
-    /// The next row.
-    pub async fn next(&mut self) -> Result<Option<SourceRow<'a>>, ReadError> {
-        let row = self.result.next().await.map_err(|error| read_error(&error))?;
-        Ok(row.map(|row| SourceRow { row, model: self.model }))
+impl Rows<'_> {
+    /// The next row, where it lies in the read buffer.
+    #[inline]
+    pub async fn next(&mut self) -> Result<Option<SourceRow<'_>>, ReadError> {
+        let Self { session, model, layout } = self;
+        let bytes = session.next_row().await?;
+        Ok(bytes.map(|bytes| SourceRow { cells: layout.cells(bytes), model }))
     }
 }
 
 /// A row of a table.
 pub struct SourceRow<'a> {
-    row: Row,
+    cells: Cells<'a>,
     model: &'a TableModel,
 }
 
-impl SourceRow<'_> {
+impl<'a> SourceRow<'a> {
     /// The values in the order of the model's columns.
-    pub fn cells(&self) -> impl Iterator<Item = Result<Cell<'_>, Halt>> {
-        self.model.columns.iter().enumerate().map(|(index, column)| {
-            let value = self.row.as_ref(index);
-            value
-                .and_then(|value| cell(&column.mysql, value))
-                .ok_or_else(|| unreadable(self.model, &format!("column `{}`", column.name)))
-        })
+    #[inline]
+    pub fn cells(self) -> impl Iterator<Item = Result<Cell<'a>, Box<Halt>>> {
+        let Self { cells, model } = self;
+        cells.enumerate().map(move |(index, cell)| cell.ok_or_else(|| unreadable_column(model, index)))
     }
+}
+
+#[cold]
+fn unreadable_column(model: &TableModel, index: usize) -> Box<Halt> {
+    let name = model.columns.get(index).map_or("?", |column| &column.name);
+    Box::new(unreadable(model, &format!("column `{name}`")))
 }
 
 fn unreadable(model: &TableModel, what: &str) -> Halt {

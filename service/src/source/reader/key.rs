@@ -16,12 +16,10 @@
 
 use std::fmt::{self, Write};
 
-use mysql_async::{Row, Value};
 use serde::{Deserialize, Serialize};
 
-use super::cell::cell;
 use super::quote;
-use crate::binlog::cell::Cell;
+use crate::binlog::cell::{Cell, Date};
 use crate::schema::{Column, MysqlType};
 
 /// Labels up to which a comparison with an ENUM is spelled out as a list: MySQL finds index ranges
@@ -71,36 +69,34 @@ pub(super) const fn orders_rows(mysql: &MysqlType) -> bool {
 }
 
 impl KeyBound {
-    /// The key's values in key order, as selected by `select_expression`; `None` if one is not of
-    /// its column's type.
-    pub(super) fn from_row(key: &[&Column], row: &Row) -> Option<Self> {
-        let value = |(index, column): (usize, &&Column)| key_value(&column.mysql, row.as_ref(index)?);
-        key.iter().enumerate().map(value).collect::<Option<_>>().map(Self)
+    /// The key's values in key order, as selected by `select_expression` and read as [`read_as`] says;
+    /// `None` if one can't be in a key.
+    pub(super) fn from_cells<'a>(cells: impl Iterator<Item = Option<Cell<'a>>>) -> Option<Self> {
+        cells.map(|cell| key_value(cell?)).collect::<Option<_>>().map(Self)
     }
 
     /// The condition for rows above this key. `None` if the bound is not one of this key.
     pub(super) fn above(&self, key: &[&Column]) -> Option<String> {
-        self.condition(key, Order::Above, false)
+        self.condition(key, Order::Above)
     }
 
     /// The condition for rows up to and including this key. `None` if the bound is not one of this
     /// key.
     pub(super) fn through(&self, key: &[&Column]) -> Option<String> {
-        self.condition(key, Order::Below, true)
+        self.condition(key, Order::Through)
     }
 
-    fn condition(&self, key: &[&Column], order: Order, inclusive: bool) -> Option<String> {
+    fn condition(&self, key: &[&Column], order: Order) -> Option<String> {
         if key.is_empty() || key.len() != self.0.len() {
             return None;
         }
         let mut alternatives = Vec::new();
         let mut equal = String::new();
-        for (column, value) in key.iter().zip(&self.0) {
+        for (index, (column, value)) in key.iter().zip(&self.0).enumerate() {
+            // Only the last column's equality completes the key's.
+            let order = if index + 1 < key.len() { order.strict() } else { order };
             alternatives.push(format!("{equal}{}", compare(column, value, order)?));
             write!(equal, "{} = {} AND ", quote(&column.name), literal(&column.mysql, value)?).ok()?;
-        }
-        if inclusive {
-            alternatives.push(equal.trim_end_matches(" AND ").to_owned());
         }
         Some(format!("(({}))", alternatives.join(") OR (")))
     }
@@ -110,6 +106,17 @@ impl KeyBound {
 enum Order {
     Above,
     Below,
+    /// Below or equal.
+    Through,
+}
+
+impl Order {
+    const fn strict(self) -> Self {
+        match self {
+            Self::Through => Self::Below,
+            order => order,
+        }
+    }
 }
 
 fn compare(column: &Column, value: &KeyValue, order: Order) -> Option<String> {
@@ -122,6 +129,7 @@ fn compare(column: &Column, value: &KeyValue, order: Order) -> Option<String> {
         let indexes: Vec<String> = match order {
             Order::Above => (index + 1..=labels.len()).map(|i| i.to_string()).collect(),
             Order::Below => (0..index).map(|i| i.to_string()).collect(),
+            Order::Through => (0..=index).map(|i| i.to_string()).collect(),
         };
         return Some(match indexes.as_slice() {
             [] => "FALSE".to_owned(),
@@ -129,18 +137,23 @@ fn compare(column: &Column, value: &KeyValue, order: Order) -> Option<String> {
         });
     }
     let operator = match order {
-        Order::Above => '>',
-        Order::Below => '<',
+        Order::Above => ">",
+        Order::Below => "<",
+        Order::Through => "<=",
     };
     Some(format!("{name} {operator} {}", literal(&column.mysql, value)?))
 }
 
-fn key_value(mysql: &MysqlType, value: &Value) -> Option<KeyValue> {
-    if let Value::Date(year, month, day, hour, minute, second, micros) = *value {
-        // A TIMESTAMP too: it is a reading of the session's clock, which shows UTC.
-        return Some(KeyValue::DateTime(year, month, day, hour, minute, second, micros));
+/// What a key's column is read as: a TIMESTAMP is a reading of the session's clock, which shows UTC.
+pub(super) fn read_as(mysql: &MysqlType) -> MysqlType {
+    match *mysql {
+        MysqlType::Timestamp { digits } => MysqlType::DateTime { digits },
+        _ => mysql.clone(),
     }
-    Some(match cell(mysql, value)? {
+}
+
+fn key_value(cell: Cell<'_>) -> Option<KeyValue> {
+    Some(match cell {
         Cell::Int(int) => KeyValue::Int(int),
         Cell::UInt(uint) | Cell::Bit(uint) | Cell::Set(uint) => KeyValue::UInt(uint),
         Cell::Enum(index) => KeyValue::UInt(index.into()),
@@ -149,6 +162,10 @@ fn key_value(mysql: &MysqlType, value: &Value) -> Option<KeyValue> {
         Cell::Double(double) => KeyValue::Double(double.to_bits()),
         Cell::DecimalText(digits) => KeyValue::Decimal(str::from_utf8(digits).ok()?.to_owned()),
         Cell::Bytes(bytes) => KeyValue::Bytes(hex(bytes)),
+        Cell::Date(Date { year, month, day }) => KeyValue::DateTime(year, month, day, 0, 0, 0, 0),
+        Cell::DateTime { date: Date { year, month, day }, hour, minute, second, micros } => {
+            KeyValue::DateTime(year, month, day, hour, minute, second, micros)
+        }
         Cell::Time(micros) => KeyValue::Time(micros),
         // No key is NULL or JSON.
         _ => return None,
@@ -222,15 +239,18 @@ mod tests {
         }
     }
 
-    fn bound(key: &[&Column], values: &[Value]) -> KeyBound {
-        let value = |(column, value): (&&Column, &Value)| key_value(&column.mysql, value).unwrap();
-        KeyBound(key.iter().zip(values).map(value).collect())
+    fn bound(values: &[Cell<'_>]) -> KeyBound {
+        KeyBound::from_cells(values.iter().map(|cell| Some(*cell))).unwrap()
+    }
+
+    const fn date(year: u16, month: u8, day: u8) -> Date {
+        Date { year, month, day }
     }
 
     /// The literal of a single-column key.
-    fn literal_of(mysql: MysqlType, value: Value) -> String {
+    fn literal_of(mysql: MysqlType, value: Cell<'_>) -> String {
         let column = column("k", mysql);
-        let condition = bound(&[&column], &[value]).above(&[&column]).unwrap();
+        let condition = bound(&[value]).above(&[&column]).unwrap();
         condition.strip_prefix("((`k` > ").unwrap().strip_suffix("))").unwrap().to_owned()
     }
 
@@ -238,52 +258,41 @@ mod tests {
     fn a_key_of_several_columns_is_spelled_out() {
         let (a, b) = (column("a", MysqlType::Int { unsigned: false }), column("b`c", MysqlType::Year));
         let key = [&a, &b];
-        let bound = bound(&key, &[Value::Int(-1), Value::UInt(0)]);
+        let bound = bound(&[Cell::Int(-1), Cell::Year(0)]);
         assert_eq!(bound.above(&key).unwrap(), "((`a` > -1) OR (`a` = -1 AND `b``c` > '0000'))");
-        assert_eq!(
-            bound.through(&key).unwrap(),
-            "((`a` < -1) OR (`a` = -1 AND `b``c` < '0000') OR (`a` = -1 AND `b``c` = '0000'))"
-        );
+        assert_eq!(bound.through(&key).unwrap(), "((`a` < -1) OR (`a` = -1 AND `b``c` <= '0000'))");
     }
 
     #[test]
     fn literals_lose_nothing() {
         let latin1 = || "latin1".to_owned();
         let cases = [
-            (MysqlType::BigInt { unsigned: true }, Value::UInt(u64::MAX), "18446744073709551615"),
-            (MysqlType::BigInt { unsigned: false }, Value::Int(i64::MIN), "-9223372036854775808"),
-            (
-                MysqlType::Bit { width: 64 },
-                Value::Bytes(vec![0x80, 0, 0, 0, 0, 0, 0, 0]),
-                "9223372036854775808",
-            ),
+            (MysqlType::BigInt { unsigned: true }, Cell::UInt(u64::MAX), "18446744073709551615"),
+            (MysqlType::BigInt { unsigned: false }, Cell::Int(i64::MIN), "-9223372036854775808"),
+            (MysqlType::Bit { width: 64 }, Cell::Bit(1 << 63), "9223372036854775808"),
             (
                 MysqlType::Decimal { precision: 65, scale: 30, unsigned: false },
-                Value::Bytes(b"-12345678901234567890123456789012345.123456789012345678901234567891".to_vec()),
+                Cell::DecimalText(b"-12345678901234567890123456789012345.123456789012345678901234567891"),
                 "-12345678901234567890123456789012345.123456789012345678901234567891",
             ),
-            (MysqlType::Float { unsigned: false }, Value::Float(0.1), "1.0000000149011612e-1"),
-            (MysqlType::Double { unsigned: false }, Value::Double(-2.5), "-2.5e0"),
-            (MysqlType::Date, Value::Date(2024, 0, 0, 0, 0, 0, 0), "'2024-00-00'"),
+            (MysqlType::Float { unsigned: false }, Cell::Float(0.1), "1.0000000149011612e-1"),
+            (MysqlType::Double { unsigned: false }, Cell::Double(-2.5), "-2.5e0"),
+            (MysqlType::Date, Cell::Date(date(2024, 0, 0)), "'2024-00-00'"),
             (
                 MysqlType::DateTime { digits: 0 },
-                Value::Date(0, 0, 0, 0, 0, 0, 0),
+                Cell::DateTime { date: date(0, 0, 0), hour: 0, minute: 0, second: 0, micros: 0 },
                 "'0000-00-00 00:00:00.000000'",
             ),
             (
-                MysqlType::Timestamp { digits: 6 },
-                Value::Date(2024, 1, 2, 3, 4, 5, 6),
+                read_as(&MysqlType::Timestamp { digits: 6 }),
+                Cell::DateTime { date: date(2024, 1, 2), hour: 3, minute: 4, second: 5, micros: 6 },
                 "'2024-01-02 03:04:05.000006'",
             ),
-            (MysqlType::Time { digits: 6 }, Value::Time(true, 34, 22, 59, 59, 1), "'-838:59:59.000001'"),
-            (MysqlType::Time { digits: 0 }, Value::Time(false, 0, 0, 0, 1, 0), "'00:00:01.000000'"),
-            (
-                MysqlType::Varchar { length: 9, charset: latin1() },
-                Value::Bytes(b"\xe9'".to_vec()),
-                "_latin1 x'e927'",
-            ),
-            (MysqlType::Char { length: 9, charset: latin1() }, Value::Bytes(vec![]), "_latin1 x''"),
-            (MysqlType::Binary { length: 2 }, Value::Bytes(vec![0, 255]), "x'00ff'"),
+            (MysqlType::Time { digits: 6 }, Cell::Time(-3_020_399_000_001), "'-838:59:59.000001'"),
+            (MysqlType::Time { digits: 0 }, Cell::Time(1_000_000), "'00:00:01.000000'"),
+            (MysqlType::Varchar { length: 9, charset: latin1() }, Cell::Bytes(b"\xe9'"), "_latin1 x'e927'"),
+            (MysqlType::Char { length: 9, charset: latin1() }, Cell::Bytes(b""), "_latin1 x''"),
+            (MysqlType::Binary { length: 2 }, Cell::Bytes(&[0, 255]), "x'00ff'"),
         ];
         for (mysql, value, expected) in cases {
             assert_eq!(literal_of(mysql, value), expected);
@@ -294,13 +303,13 @@ mod tests {
     fn enum_comparisons_are_lists_unless_they_are_long() {
         let labels = |n: usize| (0..n).map(|i| i.to_string()).collect::<Vec<_>>();
         let short = column("e", MysqlType::Enum { labels: labels(3) });
-        let one = bound(&[&short], &[Value::UInt(1)]);
+        let one = bound(&[Cell::Enum(1)]);
         assert_eq!(one.above(&[&short]).unwrap(), "((`e` IN (2, 3)))");
-        assert_eq!(one.through(&[&short]).unwrap(), "((`e` IN (0)) OR (`e` = 1))");
-        let last = bound(&[&short], &[Value::UInt(3)]);
+        assert_eq!(one.through(&[&short]).unwrap(), "((`e` IN (0, 1)))");
+        let last = bound(&[Cell::Enum(3)]);
         assert_eq!(last.above(&[&short]).unwrap(), "((FALSE))");
         let long = column("e", MysqlType::Enum { labels: labels(ENUM_LIST_MAX + 1) });
-        let one = bound(&[&long], &[Value::UInt(1)]);
+        let one = bound(&[Cell::Enum(1)]);
         assert_eq!(one.above(&[&long]).unwrap(), "((`e` > 1))");
     }
 
@@ -319,8 +328,7 @@ mod tests {
 
     #[test]
     fn bounds_survive_json_and_do_not_show() {
-        let column = column("k", MysqlType::Double { unsigned: false });
-        let before = bound(&[&column], &[Value::Double(0.1 + 0.2)]);
+        let before = bound(&[Cell::Double(0.1 + 0.2)]);
         let json = serde_json::to_string(&before).unwrap();
         assert_eq!(serde_json::from_str::<KeyBound>(&json).unwrap(), before);
         assert_eq!(format!("{before:?}"), "KeyBound(…)");

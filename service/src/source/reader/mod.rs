@@ -1,6 +1,6 @@
 //! Reads from the source by SQL: where it is, what its tables are, and their rows.
 
-mod cell;
+pub mod cell;
 pub mod chunk;
 mod definition;
 mod key;
@@ -82,13 +82,17 @@ fn offset(seconds: i64) -> Option<String> {
 
 /// Whether the table has rows and each holds 0, 1 or NULL in this column.
 pub async fn only_zero_one(conn: &mut Conn, table: &TableName, column: &str) -> Result<bool, Failure> {
-    let (table, column) = (quote_table(table), quote(column));
-    let sql = format!(
-        "SELECT EXISTS(SELECT 1 FROM {table}) AND NOT EXISTS(SELECT 1 FROM {table} WHERE {column} NOT IN (0, 1))"
-    );
+    let sql = only_zero_one_statement(table, column);
     let answer: Option<Option<bool>> =
         conn.query_first(&sql).await.map_err(|error| table_failure("look at a table's values", &error))?;
     answer.flatten().ok_or_else(|| Halt::new(Reason::Internal, "the source gave no answer").into())
+}
+
+fn only_zero_one_statement(table: &TableName, column: &str) -> String {
+    let (table, column) = (quote_table(table), quote(column));
+    format!(
+        "SELECT EXISTS(SELECT 1 FROM {table}) AND NOT EXISTS(SELECT 1 FROM {table} WHERE {column} NOT IN (0, 1))"
+    )
 }
 
 /// The number of rows that the source's statistics estimate.

@@ -1,8 +1,9 @@
-//! The socket of a dump connection and its packets.
+//! The socket of a session and its packets.
 
 use std::io;
 
 use bytes::Bytes;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -10,15 +11,16 @@ use tokio_native_tls::TlsConnector;
 
 use super::packet::{FrameError, Frames, frame};
 use crate::halt::{Failure, Side};
+use crate::source::connect::KEEPALIVE;
 use crate::tls;
 
 /// A TCP or TLS stream.
-pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+pub(in crate::source) trait Socket: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Socket for T {}
 
 /// Why no packet could be read or written.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum WireError {
+pub enum WireError {
     #[error("the source closed the connection")]
     Closed,
     #[error("connection to the source: {}", .0.kind())]
@@ -37,7 +39,7 @@ impl From<WireError> for Failure {
     }
 }
 
-pub(super) struct Wire<S = Box<dyn Socket>> {
+pub(in crate::source) struct Wire<S = Box<dyn Socket>> {
     socket: S,
     frames: Frames,
     /// When bytes last arrived.
@@ -45,8 +47,12 @@ pub(super) struct Wire<S = Box<dyn Socket>> {
 }
 
 impl Wire<TcpStream> {
-    pub(super) fn new(socket: TcpStream) -> Self {
-        Self { socket, frames: Frames::default(), heard: Instant::now() }
+    pub(super) async fn connect(host: &str, port: u16) -> Result<Self, WireError> {
+        let socket = TcpStream::connect((host, port)).await.map_err(WireError::Io)?;
+        socket.set_nodelay(true).map_err(WireError::Io)?;
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
+        SockRef::from(&socket).set_tcp_keepalive(&keepalive).map_err(WireError::Io)?;
+        Ok(Self { socket, frames: Frames::default(), heard: Instant::now() })
     }
 
     pub(super) fn plain(self) -> Wire {
@@ -55,7 +61,7 @@ impl Wire<TcpStream> {
 
     /// Goes on inside TLS. Bytes that have already arrived in clear would be taken for TLS
     /// content by what follows: they are refused.
-    pub(super) async fn secure(self, tls: &TlsConnector, host: &str) -> Result<Wire, WireError> {
+    pub(super) async fn secure(mut self, tls: &TlsConnector, host: &str) -> Result<Wire, WireError> {
         if self.frames.has_rest() {
             return Err(WireError::ClearBytes);
         }
@@ -64,25 +70,45 @@ impl Wire<TcpStream> {
     }
 }
 
+#[cfg(test)]
+impl Wire {
+    pub(super) fn over(socket: impl Socket + 'static) -> Self {
+        Self { socket: Box::new(socket), frames: Frames::default(), heard: Instant::now() }
+    }
+}
+
 impl<S: Socket> Wire<S> {
     /// When bytes last arrived.
-    pub(super) const fn heard(&self) -> Instant {
+    pub(in crate::source) const fn heard(&self) -> Instant {
         self.heard
     }
 
     /// The next packet, if it has arrived whole.
-    pub(super) fn take(&mut self) -> Result<Option<Bytes>, WireError> {
+    pub(in crate::source) fn take(&mut self) -> Result<Option<Bytes>, WireError> {
         Ok(self.frames.take()?)
     }
 
     /// Waits for more bytes. Cancel safe.
-    pub(super) async fn fill(&mut self) -> Result<(), WireError> {
+    pub(in crate::source) async fn fill(&mut self) -> Result<(), WireError> {
         let read = self.socket.read_buf(self.frames.read_buffer()).await.map_err(WireError::Io)?;
         if read == 0 {
             return Err(WireError::Closed);
         }
         self.heard = Instant::now();
         Ok(())
+    }
+
+    /// Waits for the next packet, which [`Self::packet`] shows then. Cancel safe.
+    pub(super) async fn advance(&mut self) -> Result<(), WireError> {
+        while !self.frames.advance()? {
+            self.fill().await?;
+        }
+        Ok(())
+    }
+
+    /// The packet that [`Self::advance`] has gone on to.
+    pub(super) fn packet(&self) -> &[u8] {
+        self.frames.packet()
     }
 
     /// Waits for the next packet. Cancel safe.
@@ -100,17 +126,25 @@ impl<S: Socket> Wire<S> {
         let mut bytes = Vec::with_capacity(payload.len() + 8);
         let next = frame(payload, self.frames.sequence(), &mut bytes);
         self.frames.set_sequence(next);
-        self.socket.write_all(&bytes).await.map_err(WireError::Io)?;
+        self.send(&bytes).await
+    }
+
+    /// Sends packets that begin an exchange each. Only the last of them is answered.
+    pub(super) async fn commands(&mut self, payloads: &[&[u8]]) -> Result<(), WireError> {
+        let mut bytes = Vec::new();
+        for payload in payloads {
+            let next = frame(payload, 0, &mut bytes);
+            self.frames.set_sequence(next);
+        }
+        self.send(&bytes).await
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        self.socket.write_all(bytes).await.map_err(WireError::Io)?;
         self.socket.flush().await.map_err(WireError::Io)
     }
 
-    /// Sends a packet that begins an exchange.
-    pub(super) async fn command(&mut self, payload: &[u8]) -> Result<(), WireError> {
-        self.frames.set_sequence(0);
-        self.reply(payload).await
-    }
-
-    pub(super) async fn shutdown(&mut self) -> Result<(), WireError> {
+    pub(in crate::source) async fn shutdown(&mut self) -> Result<(), WireError> {
         self.socket.shutdown().await.map_err(WireError::Io)
     }
 }

@@ -28,7 +28,7 @@ const SPLIT_MIN: usize = READ_BUFFER / 8;
 
 /// What is wrong with the frames of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum FrameError {
+pub enum FrameError {
     #[error("packets out of order: number {got} where {expected} was due")]
     OutOfOrder { expected: u8, got: u8 },
     #[error("a packet is larger than {PACKET_MAX} bytes")]
@@ -42,8 +42,20 @@ pub(super) struct Frames {
     buffer: BytesMut,
     /// Frames of a packet that goes on.
     begun: BytesMut,
+    current: Current,
     /// Number due on the next frame.
     sequence: u8,
+}
+
+/// Where the packet in hand is.
+#[derive(Debug, Default)]
+enum Current {
+    #[default]
+    None,
+    /// At the head of the read buffer, this long.
+    InBuffer(usize),
+    /// In the frames put together, all of them.
+    PutTogether,
 }
 
 impl Frames {
@@ -57,12 +69,14 @@ impl Frames {
     }
 
     /// Whether bytes beyond the last packet have arrived.
-    pub(super) fn has_rest(&self) -> bool {
+    pub(super) fn has_rest(&mut self) -> bool {
+        self.leave();
         !self.buffer.is_empty()
     }
 
     /// The buffer to read into, with room for the rest of the frame that has begun.
     pub(super) fn read_buffer(&mut self) -> &mut BytesMut {
+        self.leave();
         let missing = match self.frame() {
             Some((length, _)) => (FRAME_HEADER + length).saturating_sub(self.buffer.len()),
             None => 0,
@@ -74,8 +88,9 @@ impl Frames {
         &mut self.buffer
     }
 
-    /// Takes the next whole packet out of what has arrived; `None` until there is one.
-    pub(super) fn take(&mut self) -> Result<Option<Bytes>, FrameError> {
+    /// Goes on to the next packet; false until it has arrived whole. The one before is gone then.
+    pub(super) fn advance(&mut self) -> Result<bool, FrameError> {
+        self.leave();
         while let Some((length, sequence)) = self.frame() {
             if sequence != self.sequence {
                 return Err(FrameError::OutOfOrder { expected: self.sequence, got: sequence });
@@ -84,20 +99,50 @@ impl Frames {
                 return Err(FrameError::TooLarge);
             }
             if self.buffer.len() < FRAME_HEADER + length {
-                return Ok(None);
+                return Ok(false);
             }
             self.sequence = sequence.wrapping_add(1);
             self.buffer.advance(FRAME_HEADER);
             if length < FRAME_MAX && self.begun.is_empty() {
-                return Ok(Some(self.detach(length)));
+                self.current = Current::InBuffer(length);
+                return Ok(true);
             }
             self.begun.extend_from_slice(&self.buffer[..length]);
             self.buffer.advance(length);
             if length < FRAME_MAX {
-                return Ok(Some(std::mem::take(&mut self.begun).freeze()));
+                self.current = Current::PutTogether;
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
+    }
+
+    /// The packet that [`Self::advance`] has gone on to; empty if there is none.
+    pub(super) fn packet(&self) -> &[u8] {
+        match self.current {
+            Current::None => &[],
+            Current::InBuffer(length) => self.buffer.get(..length).unwrap_or_default(),
+            Current::PutTogether => &self.begun,
+        }
+    }
+
+    fn leave(&mut self) {
+        match std::mem::take(&mut self.current) {
+            Current::None => {}
+            Current::InBuffer(length) => self.buffer.advance(length),
+            Current::PutTogether => self.begun = BytesMut::new(),
+        }
+    }
+
+    /// Takes the next whole packet out of what has arrived; `None` until there is one.
+    pub(super) fn take(&mut self) -> Result<Option<Bytes>, FrameError> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        Ok(Some(match std::mem::take(&mut self.current) {
+            Current::InBuffer(length) => self.detach(length),
+            _ => std::mem::take(&mut self.begun).freeze(),
+        }))
     }
 
     fn detach(&mut self, length: usize) -> Bytes {
@@ -159,6 +204,12 @@ mod tests {
             assert_eq!(frames.take().unwrap().unwrap(), payload);
             assert_eq!(frames.sequence(), next);
             assert_eq!(frames.take(), Ok(None));
+            frames.set_sequence(254);
+            pour(&mut frames, &wire);
+            assert_eq!(frames.advance(), Ok(true));
+            assert_eq!(frames.packet(), payload);
+            assert_eq!(frames.take(), Ok(None));
+            assert_eq!(frames.packet(), b"");
         }
     }
 
@@ -207,8 +258,17 @@ mod tests {
                 let (head, tail) = rest.split_at(rest.len().min(*cut));
                 pour(&mut frames, head);
                 rest = tail;
-                while let Some(packet) = frames.take().unwrap() {
-                    got.push(packet.to_vec());
+                // Every other packet is looked at in place.
+                loop {
+                    if got.len() % 2 == 0 {
+                        let Some(packet) = frames.take().unwrap() else { break };
+                        got.push(packet.to_vec());
+                    } else {
+                        if !frames.advance().unwrap() {
+                            break;
+                        }
+                        got.push(frames.packet().to_vec());
+                    }
                 }
                 if rest.is_empty() {
                     break;
