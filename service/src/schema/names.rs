@@ -80,6 +80,12 @@ impl Candidates {
         Self::new(&wanted, &["sequence", &table.database, &table.table, column])
     }
 
+    /// Of a table that is to be kept beside the one that takes its name.
+    #[must_use]
+    pub fn of_kept(table: &TableName) -> Self {
+        Self::new(&format!("{}_before", table.table), &["kept", &table.database, &table.table])
+    }
+
     #[must_use]
     pub fn contain(&self, name: &str) -> bool {
         self.plain == name || self.hashed == name

@@ -423,7 +423,8 @@ pub(super) async fn create(
         let doing = "looking for rows in a target table";
         let row = client.query_one(&statements::has_rows(model)?, &[]).await.map_err(while_doing(doing))?;
         if row.try_get(0).map_err(while_doing(doing))? {
-            let detail = "the target's table was not created by this pipeline and has rows: empty or drop it";
+            let detail = "the target's table has rows that this pipeline has not copied: rename it, or \
+                empty it if nobody needs them";
             return Err(on(Halt::new(Reason::TargetDrift, detail), name));
         }
         return Ok(Created { ownership: Ownership::Adopted, statements: String::new() });
@@ -473,14 +474,25 @@ async fn check(
     found: &TargetTable,
     uniqueness: Uniqueness,
 ) -> Result<(), Failure> {
-    let mut differences = check_target(model, found, uniqueness);
-    if has_row_security(client, &model.name).await? {
-        differences.push("its row security policies apply to Tidegate's role".to_owned());
-    }
+    let differences = differences(client, model, found, uniqueness).await?;
     if differences.is_empty() {
         return Ok(());
     }
     Err(on(Halt::new(Reason::TargetDrift, differences.join("; ")), &model.name))
+}
+
+/// What makes the table unfit, one sentence each.
+pub(super) async fn differences(
+    client: &Client,
+    model: &TableModel,
+    found: &TargetTable,
+    uniqueness: Uniqueness,
+) -> Result<Vec<String>, Failure> {
+    let mut differences = check_target(model, found, uniqueness);
+    if has_row_security(client, &model.name).await? {
+        differences.push("its row security policies apply to Tidegate's role".to_owned());
+    }
+    Ok(differences)
 }
 
 async fn has_row_security(client: &Client, name: &TableName) -> Result<bool, Failure> {
@@ -494,31 +506,22 @@ async fn has_row_security(client: &Client, name: &TableName) -> Result<bool, Fai
 }
 
 const READ_OWNER: &str = "\
-    SELECT pipeline, state IN ('catching_up', 'streaming') FROM tidegate.table_state \
+    SELECT pipeline FROM tidegate.table_state \
     WHERE target_schema = $1::text AND target_table = $2::text AND state <> 'detached'";
 
 /// The pipeline that writes the target's table.
-pub(super) struct Owner {
-    pub(super) pipeline: String,
-    /// The rows are there, and the key with them.
-    pub(super) is_copied: bool,
-}
-
-pub(super) async fn owner(client: &Client, schema: &str, table: &str) -> Result<Option<Owner>, Failure> {
+pub(super) async fn owner(client: &Client, schema: &str, table: &str) -> Result<Option<String>, Failure> {
     let doing = "looking for the pipeline of a table";
     let row = client.query_opt(READ_OWNER, &[&schema, &table]).await.map_err(while_doing(doing))?;
-    let read = |row: tokio_postgres::Row| {
-        Ok::<_, tokio_postgres::Error>(Owner { pipeline: row.try_get(0)?, is_copied: row.try_get(1)? })
-    };
-    row.map(read).transpose().map_err(while_doing(doing))
+    row.map(|row| row.try_get(0)).transpose().map_err(while_doing(doing))
 }
 
 /// Names the other pipeline before the unique index would refuse the row without naming it.
 async fn refuse_shared(writer: &Writer, tables: &[TableState]) -> Result<(), Failure> {
     for state in tables {
         let owner = owner(writer.client(), &state.target_schema, &state.target_table).await?;
-        if let Some(other) = owner.filter(|owner| owner.pipeline != writer.fence().pipeline()) {
-            let detail = format!("pipeline {:?} writes the target's table already", other.pipeline);
+        if let Some(other) = owner.filter(|owner| owner != writer.fence().pipeline()) {
+            let detail = format!("pipeline {other:?} writes the target's table already");
             return Err(on(Halt::new(Reason::TargetPreflight, detail), state.name()));
         }
     }
