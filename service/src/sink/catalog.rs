@@ -7,6 +7,7 @@ use tokio_postgres::error::SqlState;
 
 use super::checkpoint::{CommitError, Progress, commit};
 use super::client::{Client, Error};
+use super::dependents;
 use super::error::{failure, while_doing};
 use super::objects;
 use super::rebuild::Belongings;
@@ -48,7 +49,7 @@ const READ_UNIQUE_INDEXES: &str = "\
             SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place) \
             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum \
             WHERE k.place <= i.indnkeyatts ORDER BY k.place) END, \
-        i.indpred IS NOT NULL, NOT i.indimmediate, i.indisvalid AND i.indisready, \
+        i.indisprimary, i.indpred IS NOT NULL, NOT i.indimmediate, i.indisvalid AND i.indisready, \
         NOT EXISTS (SELECT FROM pg_collation o WHERE o.oid = ANY (i.indcollation::oid[]) AND NOT o.collisdeterministic) \
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
     WHERE i.indrelid = $1::oid AND i.indisunique ORDER BY c.relname";
@@ -135,10 +136,11 @@ fn unique_index(row: &Row) -> Result<UniqueIndex, tokio_postgres::Error> {
     Ok(UniqueIndex {
         name: row.try_get(0)?,
         columns: row.try_get(1)?,
-        partial: row.try_get(2)?,
-        deferrable: row.try_get(3)?,
-        valid: row.try_get(4)?,
-        deterministic: row.try_get(5)?,
+        primary: row.try_get(2)?,
+        partial: row.try_get(3)?,
+        deferrable: row.try_get(4)?,
+        valid: row.try_get(5)?,
+        deterministic: row.try_get(6)?,
     })
 }
 
@@ -211,10 +213,13 @@ pub async fn begin_copy(
 ) -> Result<(), Failure> {
     refuse_shared(writer, std::slice::from_ref(state)).await?;
     let deadline = Instant::now() + ddl.lock_deadline;
-    while !try_begin_copy(writer, state, before, ddl.lock_wait_timeout).await? {
-        pause_for_lock(state.name(), deadline).await?;
+    loop {
+        match try_begin_copy(writer, state, before, ddl.lock_wait_timeout).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(locked)) => pause_for_lock(state.name(), &locked, deadline).await?,
+            Err(failure) => return Err(dependents::named(writer.client(), failure, state.name()).await?),
+        }
     }
-    Ok(())
 }
 
 /// Gives a table that was created for its copy the key, now that its rows are there: one sort of them
@@ -230,7 +235,7 @@ pub async fn build_key(writer: &mut Writer, state: &TableState, ddl: &DdlConfig)
     }
     let deadline = Instant::now() + ddl.lock_deadline;
     while !try_build_key(writer, state, &statement, ddl.lock_wait_timeout).await? {
-        pause_for_lock(state.name(), deadline).await?;
+        pause_for_lock(state.name(), state.name(), deadline).await?;
     }
     Ok(())
 }
@@ -268,30 +273,31 @@ async fn try_build_key(
 
 /// A lock that queues behind a long query would hold up every reader that comes after it: between two
 /// attempts they are let through.
-async fn pause_for_lock(name: &TableName, deadline: Instant) -> Result<(), Failure> {
+async fn pause_for_lock(copied: &TableName, locked: &TableName, deadline: Instant) -> Result<(), Failure> {
+    let used = format!("{}.{}", locked.database, locked.table);
     if Instant::now() >= deadline {
-        let detail = "others kept using the target's table, which is being copied";
-        return Err(on(Halt::new(Reason::DdlLockUnavailable, detail), name));
+        let detail = format!("others kept using the target's table {used}, which its copy needs for itself");
+        return Err(on(Halt::new(Reason::DdlLockUnavailable, detail), copied));
     }
-    let TableName { database, table } = name;
-    tracing::info!(table = format!("{database}.{table}"), "its copy waits for the target's table");
+    let TableName { database, table } = copied;
+    tracing::info!(table = format!("{database}.{table}"), "its copy waits for the target's table {used}");
     tokio::time::sleep(LOCK_PAUSE).await;
     Ok(())
 }
 
-/// Answers whether the table could be had.
+/// Answers which table others keep locked, if one has kept it from that.
 async fn try_begin_copy(
     writer: &mut Writer,
     state: &mut TableState,
     before: &TableModel,
     lock_timeout: Duration,
-) -> Result<bool, Failure> {
+) -> Result<Option<TableName>, Failure> {
     let mut tx = writer.begin().await.map_err(OpError::into_failure)?;
     let mut belongings = Belongings::default();
     if state.ownership != Ownership::Unclaimed {
         match clear(&mut tx, state, before, lock_timeout).await? {
-            Some(found) => belongings = found,
-            None => return Ok(false),
+            Cleared::Of(found) => belongings = found,
+            Cleared::Locked(table) => return Ok(Some(table)),
         }
     }
     let is_created = state.ownership == Ownership::Created;
@@ -300,7 +306,15 @@ async fn try_begin_copy(
     state.ownership = created.ownership.max(state.ownership);
     belongings.give_back(tx.quiet_client().await.map_err(OpError::into_failure)?, &state.model).await?;
     commit(tx, &Progress::CopyRestart(state)).await.map_err(CommitError::into_failure)?;
-    Ok(true)
+    Ok(None)
+}
+
+/// What came of clearing a table.
+enum Cleared {
+    /// What goes with one that was dropped.
+    Of(Belongings),
+    /// Others use this table.
+    Locked(TableName),
 }
 
 /// Takes the table's lock for the transaction, as long as nobody keeps it for `lock_timeout`.
@@ -315,25 +329,26 @@ async fn lock(client: &Client, name: &TableName, lock_timeout: Duration) -> Resu
 }
 
 /// Empties the pipeline's table, or drops it where it created it and it is not what the model
-/// needs. Either waits for every transaction that writes it: none can add rows afterwards. Returns
-/// what goes with a table that is dropped; `None` where others use it.
+/// needs. Either waits for every transaction that writes it: none can add rows afterwards.
 async fn clear(
     tx: &mut FencedTransaction<'_>,
     state: &TableState,
     before: &TableModel,
     lock_timeout: Duration,
-) -> Result<Option<Belongings>, Failure> {
+) -> Result<Cleared, Failure> {
     let model = &state.model;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
-    let kept = Some(Belongings::default());
+    let kept = Cleared::Of(Belongings::default());
     if read_table(client, &model.name).await?.is_none() {
         return Ok(kept);
     }
     if !lock(client, &model.name, lock_timeout).await? {
-        return Ok(None);
+        return Ok(Cleared::Locked(model.name.clone()));
     }
     let Some(found) = read_table(client, &model.name).await? else { return Ok(kept) };
-    objects::drop_objects(client, &model.name).await?;
+    if let Some(table) = objects::drop_objects(client, &model.name).await? {
+        return Ok(Cleared::Locked(table));
+    }
     let fits = check_target(model, &found, state.uniqueness()).is_empty();
     // The labels of an enum are in a CHECK, and may have changed.
     let has = |model: &TableModel, name: &str| model.columns.iter().any(|column| column.name == name);
@@ -344,7 +359,7 @@ async fn clear(
         Ownership::Created if !keeps => {
             let belongings = Belongings::read(client, &model.name, &labelled(model)).await?;
             drop_table(client, &model.name).await?;
-            return Ok(Some(belongings));
+            return Ok(Cleared::Of(belongings));
         }
         Ownership::Created => {
             empty(client, &model.name).await?;
