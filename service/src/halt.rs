@@ -133,7 +133,7 @@ reasons! {
     SourceIdentityMismatch "source_identity_mismatch"
         "The source does not have the transactions that Tidegate has applied from it: it was reset, restored or replaced. Point Tidegate at the right server, let a replica that lags catch up, or start over.",
     SourceHistoryDiverged "source_history_diverged"
-        "The source has another transaction under the GTID that Tidegate applied last: it was reset or restored and refilled. Start over.",
+        "The source has another transaction under a GTID that Tidegate has applied or copied rows with: it was reset or restored and refilled. Start over.",
     DumpChecksumRefused "dump_checksum_refused"
         "The source refused to send events with its checksum setting. Set binlog_checksum to CRC32 or NONE and resume.",
     UnrecognizedDumpError "unrecognized_dump_error"

@@ -1,6 +1,7 @@
 //! A source that was restored from a backup, and one that came back without logging everything.
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use tidegate_integration::backup::ServerUuid;
 use tidegate_integration::{Fixture, MySql, Servers, Tidegate, run};
 
@@ -65,6 +66,41 @@ fn from_a_backup_that_is_older_than_the_position() {
         restart_halts(&kept, &kept_run, "source_history_diverged").await?;
         unharmed(&kept).await?;
         unharmed(&replaced).await
+    });
+}
+
+/// A table that joins is copied from beyond the position. Where the source is set back to between the
+/// two, the transaction that is received again on a resume is the one that was applied.
+#[test]
+fn from_a_backup_that_is_older_than_the_copy_of_a_table() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        let (fixture, tidegate) = stopped_after_one(&servers, "joined").await?;
+        fixture.source("INSERT INTO t VALUES (3, 'three'); CREATE TABLE b (id INT PRIMARY KEY)").await?;
+        servers.mysql.kill().await?;
+        let backup = servers.mysql.back_up().await?;
+        servers.mysql.start().await?;
+        fixture.source("INSERT INTO b VALUES (1)").await?;
+
+        // The stream does not get past what is before the copy.
+        let reader = fixture.target_session().await?;
+        reader.exec("BEGIN; LOCK TABLE t IN SHARE MODE").await?;
+        tidegate.launch(&[]).await?;
+        let is_copied = |status: &Value| status["tables"].to_string().contains("catching_up");
+        tidegate.wait_status("a copied table", is_copied).await?;
+        tidegate.kill().await?;
+        servers.mysql.kill().await?;
+        servers.mysql.restore(&backup, ServerUuid::Kept).await?;
+        servers.mysql.start().await?;
+        fixture.source("INSERT INTO b VALUES (2); INSERT INTO b VALUES (3)").await?;
+        reader.exec("ROLLBACK").await?;
+
+        tidegate.launch(&[]).await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "source_history_diverged", "halted otherwise: {halt}");
+        let rows = fixture.target_scalar("SELECT string_agg(id::text, ',') FROM b").await?;
+        ensure!(rows.as_deref() == Some("1"), "the target holds {rows:?}");
+        Ok(())
     });
 }
 

@@ -32,7 +32,7 @@ pub mod xa;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::binlog::event::{Event, EventHeader, GtidEvent, RawEvent, event_type, type_name};
@@ -40,7 +40,7 @@ use crate::fold::group::{Ended, Group};
 use crate::fold::maps::MapCache;
 use crate::fold::spill::Spill;
 use crate::fold::temporary::TemporaryTables;
-use crate::fold::unit::{Fingerprint, Prepared, SchemaChange, Transaction, Unit};
+use crate::fold::unit::{Fingerprint, Landmark, Prepared, SchemaChange, Transaction, Unit};
 use crate::fold::xa::{Pool, PoolBounds, XidDigest};
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Halt, Reason};
@@ -115,6 +115,8 @@ pub struct Fold {
     policy: FoldPolicy,
     position: GtidSet,
     overlap: Option<Overlap>,
+    /// By GTID. There is more than one of a GTID where tables were copied from different histories.
+    landmarks: BTreeMap<Gtid, Vec<Landmark>>,
     known: Known,
     pool: Pool,
     state: State,
@@ -165,7 +167,18 @@ impl Fold {
             system_time_zone: None,
         };
         let pool = Pool::new(policy.xa.bounds(), BTreeSet::new());
-        Self { policy, position: start, overlap, known, pool, state: State::Idle }
+        let landmarks = BTreeMap::new();
+        Self { policy, position: start, overlap, landmarks, known, pool, state: State::Idle }
+    }
+
+    /// Tells of transactions that rows were copied with and the stream has yet to pass: one that has
+    /// another commit time halts.
+    #[must_use]
+    pub fn with_landmarks(mut self, landmarks: impl IntoIterator<Item = Landmark>) -> Self {
+        for landmark in landmarks {
+            self.landmarks.entry(landmark.gtid.clone()).or_default().push(landmark);
+        }
+        self
     }
 
     /// Tells of XA transactions that were prepared before the stream begins, or may have been: they
@@ -275,6 +288,9 @@ impl Fold {
         let overlap = self.overlap.take_if(|overlap| overlap.gtid == head.gtid);
         if let Some(overlap) = &overlap {
             overlap.verify(&head)?;
+        }
+        for landmark in self.landmarks.remove(&head.gtid).into_iter().flatten() {
+            landmark.verify(head.original_commit_micros)?;
         }
         let is_overlap = overlap.is_some();
         Ok(if is_overlap || self.position.contains(&head.gtid) {

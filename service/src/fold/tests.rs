@@ -836,6 +836,30 @@ fn another_transaction_under_the_overlapped_gtid_is_a_diverged_history() {
 }
 
 #[test]
+fn another_transaction_under_the_gtid_of_a_landmark_is_a_diverged_history() {
+    let landmark = |gno, late| Landmark {
+        gtid: gtid(gno),
+        original_commit_micros: commit_micros(gno).0 + u64::from(late),
+    };
+    let events = [1, 2, 3].map(|gno| group(gno, ROWS_ONLY, &with(&row_items(), xid()))).concat();
+    // The second of one GTID is that of a table copied from another history.
+    for (landmarks, before) in [
+        (vec![landmark(1, false), landmark(3, false)], None),
+        (vec![landmark(1, false), landmark(3, true)], Some(2)),
+        (vec![landmark(2, true), landmark(2, false)], Some(1)),
+        (vec![landmark(9, true)], None),
+    ] {
+        let fold = Fold::new(GtidSet::new(), None, policy()).with_landmarks(landmarks);
+        let (units, position, halt) = fold.run(events.clone());
+        let passed = before.unwrap_or(3);
+        assert_eq!((units.len() as u64, position.len()), (passed, u128::from(passed)));
+        let halted = halt.map(|halt| (halt.reason, halt.gtid));
+        let expected = before.map(|_| (Reason::SourceHistoryDiverged, Some(gtid(passed + 1))));
+        assert_eq!(halted, expected);
+    }
+}
+
+#[test]
 fn the_overlapped_group_may_come_late() {
     let overlapped = group(2, ROWS_ONLY, &[begin(), xid()]);
     let mut fold = resumed(applied(2, &overlapped, false));

@@ -9,6 +9,7 @@ pub use super::changes::Changes;
 use super::xa::XidDigest;
 use crate::binlog::table_map::TableMap;
 use crate::gtid::Gtid;
+use crate::halt::{Halt, Reason};
 use crate::schema::alter::StatementFacts;
 
 /// A committed unit of the source.
@@ -72,6 +73,30 @@ pub struct Fingerprint {
     pub immediate_commit_micros: u64,
     /// Length of the whole group in bytes.
     pub transaction_length: u64,
+}
+
+/// A transaction that the source had when rows were copied from it, and the time of its first commit,
+/// which every server keeps. Under its GTID a source that has lost its history and was filled again has
+/// another transaction.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Landmark {
+    pub gtid: Gtid,
+    /// Microseconds since 1970.
+    pub original_commit_micros: u64,
+}
+
+impl Landmark {
+    /// Compares the transaction that the source has under the GTID now.
+    ///
+    /// # Errors
+    /// `source_history_diverged`
+    pub fn verify(&self, original_commit_micros: u64) -> Result<(), Halt> {
+        if self.original_commit_micros == original_commit_micros {
+            return Ok(());
+        }
+        let detail = "a transaction that rows were copied with has another commit time on the source";
+        Err(Halt::new(Reason::SourceHistoryDiverged, detail).at_gtid(&self.gtid))
+    }
 }
 
 /// A committed transaction: raw rows in commit order. Filtered or empty ones have no changes and still move the position.

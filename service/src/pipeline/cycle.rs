@@ -8,6 +8,7 @@ use mysql_async::Conn;
 use super::stream::End;
 use super::{Context, continuity, stream};
 use crate::fold::spill::Spill;
+use crate::fold::unit::Landmark;
 use crate::fold::xa::XidDigest;
 use crate::fold::{Fold, FoldPolicy};
 use crate::halt::{Failure, Halt, Reason};
@@ -82,6 +83,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     };
     let startup = startup_xids(&mut conn, &mut writer).await?;
     let fold = Fold::new(resume.processed, resume.overlap, policy)
+        .with_landmarks(landmarks(&states))
         .with_startup_xids(startup)
         .with_system_time_zone(reader::system_time_zone(&mut conn).await?);
     let (ddl, types, policies) = (config.ddl.clone(), config.types.clone(), Arc::clone(&config.policies));
@@ -93,6 +95,12 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
         publish_objects(&context.status, applier.writer_mut()).await?;
     }
     Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
+}
+
+/// What the stream has to find on the source, for the copied rows to be of its history.
+fn landmarks(states: &[TableState]) -> Vec<Landmark> {
+    let catching_up = states.iter().filter(|state| state.phase == TablePhase::CatchingUp);
+    catching_up.flat_map(|state| &state.landmarks).cloned().collect()
 }
 
 /// XA transactions that may be resolved without having been prepared in the stream: those that

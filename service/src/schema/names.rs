@@ -86,6 +86,12 @@ impl Candidates {
         Self::new(&format!("{}_before", table.table), &["kept", &table.database, &table.table])
     }
 
+    /// Of a relation that can't keep its name, by its number on the target.
+    #[must_use]
+    pub fn of_relation(name: &str, oid: u32) -> Self {
+        Self::new(name, &["relation", &oid.to_string()])
+    }
+
     #[must_use]
     pub fn contain(&self, name: &str) -> bool {
         self.plain == name || self.hashed == name

@@ -14,6 +14,7 @@ use super::rebuild::Belongings;
 use super::statements;
 use super::table_state::{Ownership, TableState};
 use super::transaction::{FencedTransaction, OpError};
+use super::vacate::vacate;
 use super::writer::Writer;
 use crate::config::DdlConfig;
 use crate::halt::{Failure, Halt, Reason};
@@ -433,6 +434,7 @@ pub(super) async fn create(
 ) -> Result<Created, Failure> {
     let name = &model.name;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
+    vacate(client, name).await?;
     if let Some(found) = read_table(client, name).await? {
         check(client, model, &found, uniqueness).await?;
         let doing = "looking for rows in a target table";

@@ -35,4 +35,5 @@ pub mod table_state;
 mod tables;
 mod target_change;
 pub mod transaction;
+mod vacate;
 pub mod writer;

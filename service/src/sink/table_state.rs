@@ -6,6 +6,7 @@ use super::checkpoint::Position;
 use super::client::Client;
 use super::error::{control_schema_invalid, while_doing};
 use super::params::{Params, ParamsBuilder};
+use crate::fold::unit::Landmark;
 use crate::gtid::GtidSet;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::details::TableDetails;
@@ -51,6 +52,8 @@ pub struct TableState {
     pub phase: TablePhase,
     /// Transactions whose effects the copied rows hold: the stream applies the others.
     pub snapshot_set: Option<GtidSet>,
+    /// What the captures that the rows are from ended with.
+    pub landmarks: Vec<Landmark>,
     /// What the processed set must include before the table shows one state of the source.
     pub converge_set: Option<GtidSet>,
     pub target_schema: String,
@@ -78,6 +81,7 @@ impl TableState {
             model,
             phase,
             snapshot_set: None,
+            landmarks: Vec::new(),
             converge_set: None,
             target_schema,
             target_table,
@@ -136,14 +140,15 @@ impl TableState {
 /// is the chunks'.
 pub(super) const SAVE: &str = "\
     INSERT INTO tidegate.table_state AS t (pipeline, source_database, source_table, state, snapshot_set, \
-        converge_set, target_schema, target_table, model, rows_estimated, ownership, provisional, rows_copied) \
+        converge_set, target_schema, target_table, model, rows_estimated, ownership, provisional, rows_copied, landmarks) \
     VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, \
-        $9::text::jsonb, $10::int8, $11::text, $12::text::boolean, $13::int8) \
+        $9::text::jsonb, $10::int8, $11::text, $12::text::boolean, $13::int8, $14::text::jsonb) \
     ON CONFLICT (pipeline, source_database, source_table) DO UPDATE SET \
         state = EXCLUDED.state, snapshot_set = EXCLUDED.snapshot_set, converge_set = EXCLUDED.converge_set, \
         target_schema = EXCLUDED.target_schema, target_table = EXCLUDED.target_table, \
         model = EXCLUDED.model, rows_estimated = EXCLUDED.rows_estimated, \
-        ownership = EXCLUDED.ownership, provisional = EXCLUDED.provisional, updated_at = clock_timestamp()";
+        ownership = EXCLUDED.ownership, provisional = EXCLUDED.provisional, landmarks = EXCLUDED.landmarks, \
+        updated_at = clock_timestamp()";
 
 pub(super) const MARK_STREAMING: &str = "\
     UPDATE tidegate.table_state SET state = 'streaming', updated_at = clock_timestamp() \
@@ -163,13 +168,15 @@ pub(super) const RESET_ROWS_COPIED: &str = "\
 
 const LOAD: &str = "\
     SELECT source_database, source_table, state, snapshot_set, converge_set, target_schema, target_table, \
-        model::text, rows_copied, rows_estimated, ownership, provisional \
+        model::text, rows_copied, rows_estimated, ownership, provisional, landmarks::text \
     FROM tidegate.table_state WHERE pipeline = $1::text ORDER BY source_database, source_table";
 
 /// Parameters of [`SAVE`].
 pub(super) fn save_params(pipeline: &str, state: &TableState) -> Result<Params, Halt> {
     let model = serde_json::to_string(&state.model)
         .map_err(|_| Halt::new(Reason::Internal, "a table model can't be written as JSON"))?;
+    let landmarks = serde_json::to_string(&state.landmarks)
+        .map_err(|_| Halt::new(Reason::Internal, "a landmark can't be written as JSON"))?;
     let estimate = state.rows_estimated.map(i64::try_from).transpose();
     let estimate = estimate.map_err(|_| Halt::new(Reason::Internal, "an estimate of rows is beyond 2^63"))?;
     let copied = i64::try_from(state.rows_copied)
@@ -185,6 +192,7 @@ pub(super) fn save_params(pipeline: &str, state: &TableState) -> Result<Params, 
         .text(state.ownership.name())
         .text(if state.provisional { "true" } else { "false" })
         .int8(copied)
+        .text(&landmarks)
         .build())
 }
 
@@ -213,8 +221,14 @@ fn read_columns(row: &Row) -> Result<Option<TableState>, tokio_postgres::Error> 
     let rows_copied = u64::try_from(row.try_get::<_, i64>(8)?).ok();
     let rows_estimated = row.try_get::<_, Option<i64>>(9)?.map(u64::try_from).transpose().ok();
     let ownership = Ownership::from_name(row.try_get(10)?);
-    let ([Some(snapshot_set), Some(converge_set)], Some(phase), Some(model), Some(ownership)) =
-        (sets, phase, model, ownership)
+    let landmarks = serde_json::from_str::<Vec<Landmark>>(row.try_get(12)?).ok();
+    let (
+        [Some(snapshot_set), Some(converge_set)],
+        Some(landmarks),
+        Some(phase),
+        Some(model),
+        Some(ownership),
+    ) = (sets, landmarks, phase, model, ownership)
     else {
         return Ok(None);
     };
@@ -226,6 +240,7 @@ fn read_columns(row: &Row) -> Result<Option<TableState>, tokio_postgres::Error> 
         model,
         phase,
         snapshot_set,
+        landmarks,
         converge_set,
         target_schema,
         target_table,

@@ -15,6 +15,7 @@
 
 mod copy;
 mod ddl;
+mod landmarks;
 pub mod plan;
 mod queue;
 mod table;
@@ -26,9 +27,9 @@ use mysql_async::Conn;
 
 use crate::config::Config;
 use crate::fold::XaPolicy;
-use crate::fold::unit::Fingerprint;
+use crate::fold::unit::Landmark;
 use crate::fold::xa::XidDigest;
-use crate::gtid::{Gtid, GtidSet, Uuid};
+use crate::gtid::{GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::filter::Filter;
 use crate::schema::phase::TablePhase;
@@ -40,7 +41,7 @@ use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
 use crate::source::capture::Waiting;
 use crate::source::connect::{connect, identity};
-use crate::source::{dump, reader};
+use crate::source::reader;
 
 /// Is told what the copy does.
 pub trait Observer: Sync {
@@ -70,6 +71,8 @@ struct Run<'a> {
     conn: Conn,
     server: Uuid,
     told_of_prepared: bool,
+    /// Those of the capture before: on a quiet source the next one has the same.
+    landmarks: Vec<Landmark>,
 }
 
 /// Brings every table that the filter includes to `catching_up`, and gives the pipeline its first
@@ -78,6 +81,7 @@ struct Run<'a> {
 /// # Errors
 /// * `snapshot_lock_unavailable`, `snapshot_interrupted`: a table could not be captured.
 /// * `source_identity_mismatch`: the source lacks what has been copied from it.
+/// * `source_history_diverged`: it has other transactions than those that were copied from it.
 /// * Values and definitions that can't be converted, and failures of either server.
 pub async fn run(
     config: &Config,
@@ -87,7 +91,8 @@ pub async fn run(
 ) -> Result<(), Failure> {
     let mut conn = connect(&config.source).await?;
     let server = identity(&mut conn).await?.server_uuid;
-    let mut run = Run { config, writer, observer, conn, server, told_of_prepared: false };
+    let (told_of_prepared, landmarks) = (false, Vec::new());
+    let mut run = Run { config, writer, observer, conn, server, told_of_prepared, landmarks };
     for state in run.tables_to_copy(filter).await? {
         table::bring_to_copied(&mut run, state).await?;
     }
@@ -173,42 +178,20 @@ impl Run<'_> {
     /// The stream's start: what every table's rows hold.
     async fn give_position(&mut self) -> Result<(), Failure> {
         let states = self.writer.load_tables().await?;
-        let active = states.iter().filter(|state| state.phase != TablePhase::Detached);
-        let sets: Vec<&GtidSet> = active.filter_map(|state| state.snapshot_set.as_ref()).collect();
+        let active: Vec<&TableState> =
+            states.iter().filter(|state| state.phase != TablePhase::Detached).collect();
+        let sets: Vec<&GtidSet> = active.iter().filter_map(|state| state.snapshot_set.as_ref()).collect();
         let processed = match sets.split_first() {
             Some((first, others)) => {
                 others.iter().fold((*first).clone(), |common, set| common.intersection(set))
             }
             None => reader::gtid_executed(&mut self.conn).await?,
         };
-        let last = self.fingerprint(&processed).await?;
+        let last = self.last_of(&processed, &active).await?;
         tracing::info!(tables = sets.len(), "every table is copied");
         let position = Position { processed, pooled: GtidSet::new(), last };
         self.writer.set_position(position, &[]).await
     }
-
-    /// A transaction of the set with its fingerprint, for the comparison when the stream starts:
-    /// the server's own latest one, else the latest of any other. `None` when the source has
-    /// purged them, or the set is empty.
-    async fn fingerprint(&self, processed: &GtidSet) -> Result<Option<(Gtid, Fingerprint)>, Failure> {
-        // The stream has not begun: its identity is free.
-        let replica_uuid = self.writer.checkpoint().replica_uuid.to_string();
-        for gtid in latest_of_each(processed, &self.server) {
-            let found = dump::fingerprint_of(&self.config.source, &replica_uuid, processed, &gtid).await?;
-            if let Some(fingerprint) = found {
-                return Ok(Some((gtid, fingerprint)));
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// The latest GTID of every server in the set, `first` first.
-fn latest_of_each(set: &GtidSet, first: &Uuid) -> Vec<Gtid> {
-    let mut uuids: Vec<Uuid> = set.intervals().map(|(uuid, ..)| *uuid).collect();
-    uuids.dedup();
-    uuids.sort_by_key(|uuid| uuid != first);
-    uuids.iter().filter_map(|uuid| set.last_of(uuid)).collect()
 }
 
 /// What is to be done about the tables of the source and those on record.

@@ -7,12 +7,14 @@
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
+use mysql_async::Conn;
 use tokio::time::Instant;
 
 use super::copy::{self, Ended, Job};
 use super::plan::{Chunk, Facts, Plan, Start, same_definition, with_targets};
 use super::watch::{KeptLock, Watch};
-use super::{Run, ddl, label};
+use super::{Run, ddl, label, landmarks};
+use crate::fold::unit::Landmark;
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::phase::TablePhase;
@@ -87,10 +89,14 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
             if ddl_held_off.get() {
                 try_join_all(views.iter_mut().map(|view| view.pin(state.name()))).await?;
             }
-            decide(run, state, &terms, &captured.set, &mut views).await
+            let mut conn = open(&run.config.source, &run.server).await?;
+            let decided = decide(run, &mut conn, state, &terms, &captured.set, &mut views).await?;
+            // One after the other: both may open a dump, of one identity.
+            Ok::<_, Failure>((decided, run.landmarks(&mut conn, &captured.set).await?))
         } => decided?,
     };
-    let Some(decided) = decided else { return Ok(TABLE_CHANGED) };
+    let (Some(decided), landmarks) = decided else { return Ok(TABLE_CHANGED) };
+    let captured_at = CapturedAt { set: captured.set, landmarks };
     run.keep_prepared(captured.prepared_xa).await?;
     if !ddl_held_off.get() {
         try_join_all(views.iter_mut().map(View::unpin)).await?;
@@ -98,7 +104,7 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
     let workers = views.len();
     let mut views = Some(views);
     let begun = {
-        let mut begin = std::pin::pin!(begin(run, state, decided, captured.set, workers));
+        let mut begin = std::pin::pin!(begin(run, state, decided, captured_at, workers));
         loop {
             tokio::select! {
                 biased;
@@ -151,6 +157,12 @@ fn terms(run: &Run<'_>, model: &TableModel, views: usize) -> Terms {
     }
 }
 
+/// What rows of a capture show.
+struct CapturedAt {
+    set: GtidSet,
+    landmarks: Vec<Landmark>,
+}
+
 /// How a copy begins or goes on.
 enum Decided {
     /// With the present definition and the target types chosen at the beginning.
@@ -159,17 +171,17 @@ enum Decided {
 }
 
 /// Decides how the copy goes on from a capture at `set`; `None` where the table is not what the
-/// terms of the capture were made for. Changes nothing and may be cut off: its connection is its
-/// own.
+/// terms of the capture were made for. Changes nothing and may be cut off where the connection is not
+/// used again.
 async fn decide(
     run: &Run<'_>,
+    conn: &mut Conn,
     state: &TableState,
     captured_on: &Terms,
     set: &GtidSet,
     views: &mut [View],
 ) -> Result<Option<Decided>, Failure> {
-    let mut conn = open(&run.config.source, &run.server).await?;
-    let fresh = reader::table(&mut conn, state.name(), &run.config.types).await?.ok_or_else(gone)?;
+    let fresh = reader::table(conn, state.name(), &run.config.types).await?.ok_or_else(gone)?;
     if terms(run, &fresh, captured_on.views) != *captured_on {
         return Ok(None);
     }
@@ -199,15 +211,15 @@ async fn begin(
     run: &mut Run<'_>,
     state: &mut TableState,
     decided: Decided,
-    set: GtidSet,
+    captured_at: CapturedAt,
     workers: usize,
 ) -> Result<Begun, Failure> {
     match decided {
         Decided::Resume(model) => {
             state.model = model;
-            resume(run, state, set).await?;
+            resume(run, state, captured_at).await?;
         }
-        Decided::Anew(model) => begin_anew(run, state, model, set).await?,
+        Decided::Anew(model) => begin_anew(run, state, model, captured_at).await?,
     }
     let plan = stored_plan(run, state).await?;
     let target = &run.config.target;
@@ -218,11 +230,13 @@ async fn begin(
 }
 
 /// The rest of the copy is read from a later state than its beginning.
-async fn resume(run: &mut Run<'_>, state: &mut TableState, set: GtidSet) -> Result<(), Failure> {
+async fn resume(run: &mut Run<'_>, state: &mut TableState, captured_at: CapturedAt) -> Result<(), Failure> {
+    let CapturedAt { set, landmarks } = captured_at;
     if state.snapshot_set.as_ref().is_some_and(|first| !set.includes(first)) {
         return Err(behind().into());
     }
     state.converge_set.get_or_insert_with(GtidSet::new).union_with(&set);
+    landmarks::add(state, landmarks)?;
     tracing::info!(table = label(state.name()), rows_copied = state.rows_copied, "its copy goes on");
     run.save(state).await
 }
@@ -231,8 +245,9 @@ async fn begin_anew(
     run: &mut Run<'_>,
     state: &mut TableState,
     model: TableModel,
-    set: GtidSet,
+    captured_at: CapturedAt,
 ) -> Result<(), Failure> {
+    let CapturedAt { set, landmarks } = captured_at;
     let position = run.writer.checkpoint().position.as_ref();
     if position.is_some_and(|position| !set.includes(&position.processed)) {
         return Err(behind().into());
@@ -240,6 +255,7 @@ async fn begin_anew(
     let before = std::mem::replace(&mut state.model, model);
     state.phase = TablePhase::Copying;
     state.snapshot_set = Some(set);
+    state.landmarks = landmarks;
     state.converge_set = None;
     state.rows_copied = 0;
     state.provisional = false;
@@ -342,6 +358,8 @@ async fn conclude(run: &mut Run<'_>, state: &mut TableState, ddl_held_off: bool)
         let terms = terms(run, &state.model, 0);
         let tell = |waiting| run.tell_of_wait(&name, waiting);
         let settled = settled_set(&run.config.source, &run.server, &name, &terms, &tell).await?;
+        let mut conn = open(&run.config.source, &run.server).await?;
+        landmarks::add(state, run.landmarks(&mut conn, &settled).await?)?;
         state.converge_set.get_or_insert_with(GtidSet::new).union_with(&settled);
     }
     if let Some(converge_set) = &mut state.converge_set {

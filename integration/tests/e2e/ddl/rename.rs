@@ -26,6 +26,18 @@ fn names_move_with_their_tables() {
                 "RENAME TABLE last TO a1; RENAME TABLE a1 TO a2; RENAME TABLE a2 TO last; DELETE FROM last WHERE id = 2",
             ],
         },
+        // The names of what comes with tables of the target: `user_role` is an index, `user_id_seq` a sequence.
+        Scenario {
+            name: "ddl_taken",
+            setup: "CREATE TABLE user (id INT AUTO_INCREMENT PRIMARY KEY, role INT, KEY role (role)); INSERT INTO user (role) VALUES (1);
+                    CREATE TABLE user_id_seq (id INT PRIMARY KEY); INSERT INTO user_id_seq VALUES (1)",
+            changes: &[
+                "CREATE TABLE user_role (id INT PRIMARY KEY, KEY role (id)); INSERT INTO user_role VALUES (1); INSERT INTO user (role) VALUES (2)",
+                "CREATE TABLE a (id INT PRIMARY KEY); INSERT INTO a VALUES (1); RENAME TABLE a TO user_pkey; INSERT INTO user_pkey VALUES (2)",
+                "RENAME TABLE user TO person, user_role TO user_role_role; INSERT INTO person (role) VALUES (3); INSERT INTO user_role_role VALUES (3)",
+                "ALTER TABLE person DROP INDEX role; INSERT INTO person (role) VALUES (4)",
+            ],
+        },
         Scenario {
             name: "ddl_rotation",
             setup: "CREATE TABLE log (id INT PRIMARY KEY, v INT); INSERT INTO log VALUES (1, 1)",

@@ -276,6 +276,7 @@ fn an_older_control_schema_is_brought_up_to_date_with_its_state() {
                 "DROP TABLE tidegate.conversion, tidegate.schema_object;
                  DROP FUNCTION tidegate.wait_for_gtid, tidegate.gtid_set_includes, tidegate.gtid_ranges,
                     tidegate.expect_rows;
+                 ALTER TABLE tidegate.table_state DROP COLUMN landmarks;
                  DELETE FROM tidegate.schema_history
                     WHERE version >= (SELECT version FROM tidegate.schema_history WHERE name = 'conversions');
                  UPDATE tidegate.table_state

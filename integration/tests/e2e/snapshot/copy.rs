@@ -1,5 +1,6 @@
 //! The copy, without the stream: what is in the target is compared with a source at rest.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -659,11 +660,49 @@ fn a_source_that_lost_what_was_copied_is_refused() {
         copying.task.abort();
         drop(copying.task.await);
         stalled.exec("ROLLBACK").await?;
+        let lost = gtid_executed(&fixture).await?;
         fixture.source("RESET BINARY LOGS AND GTIDS").await?;
+        let lacks = halt(snapshot_run(&config, mpsc::unbounded_channel().0).await)?;
+        assert_eq!(lacks.reason, Reason::SourceIdentityMismatch);
+        refill(&fixture, &lost).await?;
         let halt = halt(snapshot_run(&config, mpsc::unbounded_channel().0).await)?;
-        assert_eq!(halt.reason, Reason::SourceIdentityMismatch);
+        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
         Ok(())
     });
+}
+
+/// The copy does not end: the first table was copied before the source lost its history, the second
+/// is read on from a view that outlasts it.
+#[test]
+fn a_source_that_is_reset_and_refilled_under_the_copy_is_refused() {
+    run(async {
+        let fixture = Servers::own(&[], &[]).await?;
+        let fixture = fixture.fixture("refilled").await?;
+        fixture.source("CREATE TABLE a (id INT PRIMARY KEY); INSERT INTO a VALUES (1)").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        let config = config(&fixture);
+        let stalled = stall_middle(&fixture, "t").await?;
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(1 + BEFORE_STALL).await?;
+        let lost = gtid_executed(&fixture).await?;
+        fixture.source("RESET BINARY LOGS AND GTIDS; INSERT INTO a VALUES (2)").await?;
+        refill(&fixture, &lost).await?;
+        stalled.exec("ROLLBACK").await?;
+        let halt = halt(copying.end().await?)?;
+        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
+        Ok(())
+    });
+}
+
+/// Has the source execute as many transactions as it had, and one more.
+async fn refill(fixture: &Fixture<'_>, lost: &GtidSet) -> Result<()> {
+    let mut refill = "CREATE TABLE refill (id INT PRIMARY KEY)".to_owned();
+    for id in 0..lost.len() {
+        write!(refill, "; INSERT INTO refill VALUES ({id})")?;
+    }
+    fixture.source(&refill).await?;
+    ensure!(gtid_executed(fixture).await?.includes(lost), "it is not filled again");
+    Ok(())
 }
 
 #[test]

@@ -353,6 +353,47 @@ fn tables_are_base_tables_of_the_filter() {
 }
 
 #[test]
+fn a_definition_that_changes_while_it_is_read_is_one_or_the_other() {
+    const THERE: &str =
+        "ALTER TABLE t DROP PRIMARY KEY, DROP COLUMN a, ADD COLUMN b INT PRIMARY KEY COMMENT 'b'";
+    const BACK: &str =
+        "ALTER TABLE t DROP PRIMARY KEY, DROP COLUMN b, ADD COLUMN a INT PRIMARY KEY COMMENT 'a'";
+    run(async {
+        let fixture = Servers::shared().await?.fixture("moving").await?;
+        fixture
+            .source("CREATE TABLE t (s ENUM('x', '\\ü') CHARACTER SET latin1, a INT PRIMARY KEY COMMENT 'a')")
+            .await?;
+        let mut conn = connect(&config(&fixture.servers.mysql)).await?;
+        let name = name(&fixture, "t");
+        let changes = async {
+            let mut session = fixture.source_session().await?;
+            for _ in 0..25 {
+                session.exec(THERE).await?;
+                session.exec(BACK).await?;
+            }
+            anyhow::Ok(())
+        };
+        let mut changes = std::pin::pin!(changes);
+        loop {
+            let read = async {
+                let model = model(&mut conn, &name).await?;
+                let columns: Vec<&str> = model.columns.iter().map(|column| column.name.as_str()).collect();
+                let whole = ["a", "b"].iter().any(|key| {
+                    columns == ["s", key] && model.key == [1] && model.columns[1].details.comment == *key
+                });
+                ensure!(whole, "{columns:?} {:?}", model.key);
+                Ok(())
+            };
+            tokio::select! {
+                biased;
+                done = &mut changes => return done,
+                read = read => read?,
+            }
+        }
+    });
+}
+
+#[test]
 fn ddl_under_the_view_is_noticed() {
     run(async {
         let fixture = Servers::shared().await?.fixture("view").await?;

@@ -22,6 +22,7 @@ use super::super::statements;
 use super::super::table_state::{Ownership, TableState};
 use super::super::tables::Tables;
 use super::super::transaction::{FencedTransaction, OpError};
+use super::super::vacate::vacate;
 use super::{Applier, Pause, Progress, on_row};
 use crate::convert::{ColumnPlan, Role};
 use crate::fold::unit::SchemaChange;
@@ -125,6 +126,7 @@ impl Applier {
         let state = TableState {
             phase: TablePhase::Resyncing,
             snapshot_set: None,
+            landmarks: Vec::new(),
             converge_set: None,
             provisional: false,
             ..state.clone()
@@ -279,6 +281,9 @@ async fn prepare(
     client.batch_execute(&settings).await.map_err(while_doing("opening a transaction"))?;
     for action in actions {
         lock(client, action).await?;
+        if let Action::Move { to, .. } = action {
+            vacate(client, to).await?;
+        }
     }
     let created = |name: &TableName| {
         let (_, model) = announced.filter(|(known, _)| known == name)?;

@@ -135,9 +135,14 @@ fn moved(mut state: TableState, to: &TableName) -> Result<TableState, Halt> {
 fn to_copy(name: &TableName, kept: Option<TableState>) -> Result<TableState, Halt> {
     let phase = TablePhase::Resyncing;
     match kept {
-        Some(state) => {
-            Ok(TableState { phase, snapshot_set: None, converge_set: None, provisional: false, ..state })
-        }
+        Some(state) => Ok(TableState {
+            phase,
+            snapshot_set: None,
+            landmarks: Vec::new(),
+            converge_set: None,
+            provisional: false,
+            ..state
+        }),
         None => TableState::unknown(name.clone(), phase),
     }
 }

@@ -15,7 +15,7 @@ pub use super::key::KeyBound;
 
 /// The table has another definition than when the view was opened (`ER_TABLE_DEF_CHANGED`), is
 /// gone, or has lost a column.
-const CHANGED_CODES: &[u16] = &[1412, 1146, 1049, 1054];
+pub(super) const CHANGED_CODES: &[u16] = &[1412, 1146, 1049, 1054];
 
 /// Why rows could not be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -157,7 +157,33 @@ fn check_joined(models: &[TableModel]) -> Result<(), Halt> {
 }
 
 /// What the source says of every table that `wanted` accepts; with `only`, of none but that one.
+///
+/// It takes several queries, and the source's tables may be changed meanwhile. The data dictionary is
+/// kept in InnoDB, whose read view shows all of it before or after a statement (MySQL manual, "Data
+/// Dictionary Schema").
 pub(crate) async fn facts(
+    conn: &mut Conn,
+    only: Option<&TableName>,
+    wanted: impl Fn(&TableName) -> bool,
+) -> Result<Vec<TableFacts>, Failure> {
+    execute(conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY").await?;
+    let read = dictionary(conn, only, wanted).await;
+    execute(conn, "ROLLBACK").await?;
+    let mut facts = read?;
+    // These open the tables themselves, which in a transaction would hold off DDL until its end.
+    for facts in &mut facts {
+        facts.read_labels(conn).await?;
+        facts.read_timestamp_defaults(conn).await?;
+    }
+    Ok(facts)
+}
+
+async fn execute(conn: &mut Conn, statement: &str) -> Result<(), Failure> {
+    conn.query_drop(statement).await.map_err(|error| failure("describe its tables", &error))
+}
+
+/// What the data dictionary has of the tables.
+async fn dictionary(
     conn: &mut Conn,
     only: Option<&TableName>,
     wanted: impl Fn(&TableName) -> bool,
@@ -229,14 +255,8 @@ impl Schema {
         details: TableDetails,
     ) -> Result<TableFacts, Failure> {
         let mut columns = self.columns.remove(&name.table).ok_or_else(|| {
-            Failure::retry(Side::Source, "the source's tables changed while their definitions were read")
+            Failure::retry(Side::Source, "the source does not show the columns of one of its tables")
         })?;
-        for column in &mut columns {
-            if let Some(count) = hides_labels(&column.facts()) {
-                let is_set = column.data_type == "set";
-                column.labels = Some(labels::stored(conn, &name, &column.name, count, is_set).await?);
-            }
-        }
         let primary = self.primary_keys.remove(&name.table);
         let key_is_primary = primary.is_some();
         let key = match primary {
@@ -250,12 +270,6 @@ impl Schema {
         for column in &mut columns {
             column.joined =
                 own.contains(&column.name) || self.objects.is_referenced(&name.table, &column.name);
-        }
-        if columns.iter().any(Described::has_timestamp_default) {
-            let mut defaults = timestamp_defaults(conn, &name).await?;
-            for column in columns.iter_mut().filter(|column| column.has_timestamp_default()) {
-                column.default = defaults.remove(&column.name);
-            }
         }
         Ok(TableFacts { name, engine, columns, key, key_is_primary, details })
     }
@@ -391,6 +405,27 @@ impl Described {
 }
 
 impl TableFacts {
+    async fn read_labels(&mut self, conn: &mut Conn) -> Result<(), Failure> {
+        for column in &mut self.columns {
+            if let Some(count) = hides_labels(&column.facts()) {
+                let is_set = column.data_type == "set";
+                column.labels = Some(labels::stored(conn, &self.name, &column.name, count, is_set).await?);
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_timestamp_defaults(&mut self, conn: &mut Conn) -> Result<(), Failure> {
+        if !self.columns.iter().any(Described::has_timestamp_default) {
+            return Ok(());
+        }
+        let mut defaults = timestamp_defaults(conn, &self.name).await?;
+        for column in self.columns.iter_mut().filter(|column| column.has_timestamp_default()) {
+            column.default = defaults.remove(&column.name);
+        }
+        Ok(())
+    }
+
     pub(crate) const fn has_key(&self) -> bool {
         !self.key.is_empty()
     }

@@ -8,10 +8,9 @@
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 
-use super::{field, quote, quote_table};
+use super::{field, quote, quote_table, table_failure};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::TableName;
-use crate::source::connect::failure;
 
 /// The bytes of the first `count` labels, in index order.
 pub(super) async fn stored(
@@ -24,7 +23,7 @@ pub(super) async fn stored(
     let rows: Vec<Row> = conn
         .query(statement(table, column, count, is_set))
         .await
-        .map_err(|error| failure("read a column's labels", &error))?;
+        .map_err(|error| table_failure("read a column's labels", &error))?;
     let mut labels = Vec::with_capacity(count);
     for mut row in rows {
         let missing =

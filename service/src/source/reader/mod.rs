@@ -10,9 +10,9 @@ mod objects;
 use mysql_async::Conn;
 use mysql_async::prelude::{FromValue, Queryable};
 
-use super::connect::failure;
+use super::connect::{failure, server_code};
 use crate::gtid::GtidSet;
-use crate::halt::{Failure, Halt, Reason};
+use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::TableName;
 
 pub(super) use definition::{TableFacts, facts, models};
@@ -86,8 +86,9 @@ pub async fn only_zero_one(conn: &mut Conn, table: &TableName, column: &str) -> 
     let sql = format!(
         "SELECT EXISTS(SELECT 1 FROM {table}) AND NOT EXISTS(SELECT 1 FROM {table} WHERE {column} NOT IN (0, 1))"
     );
-    let answer: Option<bool> = first(conn, "look at a table's values", &sql).await?;
-    answer.ok_or_else(|| Halt::new(Reason::Internal, "the source gave no answer").into())
+    let answer: Option<Option<bool>> =
+        conn.query_first(&sql).await.map_err(|error| table_failure("look at a table's values", &error))?;
+    answer.flatten().ok_or_else(|| Halt::new(Reason::Internal, "the source gave no answer").into())
 }
 
 /// The number of rows that the source's statistics estimate.
@@ -110,7 +111,7 @@ pub async fn has_more_rows(conn: &mut Conn, table: &TableName, rows: u64) -> Res
     match conn.query_first::<u8, _>(sql).await {
         Ok(row) => Ok(row.is_some()),
         Err(mysql_async::Error::Server(error)) if error.code == QUERY_TIMEOUT => Ok(true),
-        Err(error) => Err(failure("count its first rows", &error)),
+        Err(error) => Err(table_failure("count a table's first rows", &error)),
     }
 }
 
@@ -123,6 +124,15 @@ async fn first<T: FromValue + Send + 'static>(
     let row: Option<mysql_async::Row> =
         conn.query_first(sql).await.map_err(|error| failure(doing, &error))?;
     row.map_or(Ok(None), |mut row| field(&mut row, 0))
+}
+
+/// Why a statement about a table failed: one that is changed meanwhile is looked at anew.
+fn table_failure(doing: &str, error: &mysql_async::Error) -> Failure {
+    if server_code(error).is_some_and(|code| chunk::CHANGED_CODES.contains(&code)) {
+        Failure::retry(Side::Source, format!("a table was changed while the source had to {doing}"))
+    } else {
+        failure(doing, error)
+    }
 }
 
 /// A row's column; `None` for NULL.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Value};
 
-use super::{field, quote, quote_table};
+use super::{field, quote, quote_table, table_failure};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableName;
 use crate::schema::details::{Action, Check, ForeignKey, Index, IndexKind, IndexPart, TableDetails};
@@ -171,7 +171,7 @@ pub(super) async fn timestamp_defaults(
 ) -> Result<BTreeMap<String, String>, Failure> {
     let sql = format!("SHOW CREATE TABLE {}", quote_table(table));
     let row: Option<Row> =
-        conn.query_first(sql).await.map_err(|error| failure("describe a table", &error))?;
+        conn.query_first(sql).await.map_err(|error| table_failure("describe a table", &error))?;
     let statement = row.map(|mut row| text(&mut row, 1)).transpose()?.unwrap_or_default();
     Ok(statement.lines().filter_map(timestamp_default).collect())
 }
