@@ -9,9 +9,9 @@ use crate::schema::phase::TablePhase;
 use crate::schema::render::{self, quote_ident};
 use crate::schema::types::may_become_boolean;
 use crate::schema::{TableName, TargetType};
-use crate::sink::catalog;
 use crate::sink::statements;
 use crate::sink::table_state::{self, Ownership, TableState};
+use crate::sink::{catalog, migrate};
 use crate::snapshot::plan::{same_definition, with_targets};
 
 const EXACT: &str = "rows must be stored exactly as the source has them";
@@ -33,14 +33,22 @@ pub(super) async fn check(
     tables: &[TableModel],
     findings: &mut Vec<Finding>,
 ) -> Result<(), Failure> {
-    let on_record = scalar(client, "SELECT to_regclass('tidegate.table_state') IS NOT NULL", &[]).await?;
-    let states = if on_record { table_state::load(client, pipeline).await? } else { Vec::new() };
+    let on_record: bool =
+        scalar(client, "SELECT to_regclass('tidegate.table_state') IS NOT NULL", &[]).await?;
+    let is_current = !on_record || migrate::is_current(client).await?;
+    if !is_current {
+        findings.push(older_control_schema());
+    }
+    let states =
+        if on_record && is_current { table_state::load(client, pipeline).await? } else { Vec::new() };
     for model in tables {
         let state = states.iter().find(|state| *state.name() == model.name);
         match state.filter(|state| state.phase != TablePhase::Detached) {
             Some(state) => check_own(client, state, model, findings).await?,
             None if on_record => match catalog::owner(client, &model.name.database, &model.name.table).await?
             {
+                // Of an earlier release's control schema.
+                Some(owner) if owner == pipeline => {}
                 Some(owner) => findings.push(of_another(&owner, &model.name)?),
                 None => check_free(client, model, findings).await?,
             },
@@ -87,6 +95,15 @@ async fn check_own(
         }
     }
     check_privileges(client, &model, findings).await.map(drop)
+}
+
+fn older_control_schema() -> Finding {
+    Finding::warning(
+        "target.control_schema",
+        "schema tidegate is that of an earlier release",
+        "what it has on record of this pipeline's tables can be checked once a run has brought it up to date",
+        "Start tidegate run, which does that by itself",
+    )
 }
 
 fn of_another(pipeline: &str, name: &TableName) -> Result<Finding, Failure> {
