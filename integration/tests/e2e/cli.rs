@@ -245,3 +245,69 @@ fn a_halt_is_told_by_every_door() {
         Ok(())
     });
 }
+
+/// What has no place on the target is named, what nothing can be said of as well, and what somebody has to
+/// decide is an exit code of its own.
+#[test]
+fn plan_tells_what_is_left_out_and_asks_for_decisions() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("planned").await?;
+        fixture
+            .source(
+                "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, c CHAR(5), e ENUM('b', 'a'), s SET('x'), flag TINYINT(1), u BIGINT UNSIGNED, at TIME, g POINT,
+                    v VARCHAR(40), KEY short (v(5)), UNIQUE KEY sharp (v(7))) AUTO_INCREMENT = 4321;
+                 INSERT INTO t (id, flag) VALUES (1, 1); CREATE VIEW seen AS SELECT 1 AS one; CREATE PROCEDURE proc() DO 0; CREATE FUNCTION func() RETURNS INT DETERMINISTIC RETURN 1;
+                 CREATE TRIGGER trig BEFORE INSERT ON t FOR EACH ROW SET NEW.c = 'x'; CREATE EVENT timed ON SCHEDULE EVERY 1 YEAR DO DO 0",
+            )
+            .await?;
+        let database = &fixture.source;
+        let tidegate = Tidegate::prepare(fixture.config())?;
+        let plan = tidegate.cli(&["plan"]).await?;
+        ensure!(plan.code == Some(0), "{:?}: {}{}", plan.code, plan.stdout, plan.stderr);
+        let told = |what: &[&str]| {
+            for what in what {
+                ensure!(plan.stdout.contains(what), "{what} is missing in {}", plan.stdout);
+            }
+            anyhow::Ok(())
+        };
+        told(&[
+            &format!("-- not carried over: view `{database}`.`seen`"),
+            &format!("-- not carried over: routine `{database}`.`proc`"),
+            &format!("-- not carried over: routine `{database}`.`func`"),
+            &format!("-- NOT LOOKED AT: triggers of `{database}`"),
+            &format!("GRANT EVENT ON `{database}`.* TO `repl`@`%`"),
+            "column `c`: varies in length",
+            "column `e`: text with a CHECK of its labels: it sorts as text",
+            "column `s`: text, the members joined",
+            "column `flag`: boolean",
+            "column `u`: numeric",
+            "column `at`: interval",
+            "column `g`: bytea that holds EWKB",
+            "index `short`: is over all of `v`, not the first 5 of it",
+            "index `sharp`: is over (left(\"v\", 7))",
+            "+ 1 FROM",
+            ", 4321), false);",
+        ])?;
+        let grants = format!("GRANT TRIGGER, EVENT ON {database}.* TO repl");
+        fixture.source(&grants).await?;
+        fixture.source("CREATE TABLE refused (id INT PRIMARY KEY, e ENUM('a\\0')); CREATE TABLE t2 (id INT PRIMARY KEY)").await?;
+        let plan = tidegate.cli(&["plan"]).await?;
+        ensure!(plan.code == Some(4), "{:?}: {}{}", plan.code, plan.stdout, plan.stderr);
+        ensure!(
+            plan.stdout.contains("-- NEEDS A DECISION: ")
+                && plan.stdout.contains(&format!("{database}.refused"))
+        );
+        for told in
+            [&format!("trigger `{database}`.`trig`"), &format!("event `{database}`.`timed`"), ".\"t2\" ("]
+        {
+            ensure!(plan.stdout.contains(told), "{told} is missing in {}", plan.stdout);
+        }
+        let json = tidegate.cli(&["plan", "--json"]).await?;
+        ensure!(json.code == Some(4), "{:?}", json.code);
+        let json: Value = serde_json::from_str(&json.stdout)?;
+        let count = |of: &str| json[of].as_array().map(Vec::len);
+        ensure!(count("not_carried_over") == Some(5) && count("problems") == Some(1), "{json}");
+        ensure!(count("not_seen") == Some(0) && count("tables") == Some(2), "{json}");
+        Ok(())
+    });
+}

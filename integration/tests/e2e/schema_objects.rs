@@ -323,6 +323,121 @@ fn what_others_lock_is_built_when_they_are_gone() {
     });
 }
 
+/// Restarts and answers what is told of the objects.
+async fn restarted(tidegate: &Tidegate, args: &[&str]) -> Result<Vec<String>> {
+    ensure!(tidegate.stop().await? == Some(0));
+    tidegate.launch(args).await?;
+    tidegate.wait_state("streaming").await?;
+    Ok(told(&tidegate.status().await?))
+}
+
+/// Whoever drops an index or a constraint on the target may have meant it: it is told of, and stays
+/// dropped. What went with a parent that is copied again, or with the table, comes back.
+#[test]
+fn what_a_hand_has_dropped_is_told_and_comes_back_with_its_table() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("by_hand").await?;
+        fixture
+            .source(
+                "CREATE TABLE p (id INT PRIMARY KEY); INSERT INTO p VALUES (1);
+                 CREATE TABLE t (id INT PRIMARY KEY, p INT, n INT, d DECIMAL(10,4), KEY k (n), UNIQUE KEY u (n, id),
+                    CONSTRAINT t_p FOREIGN KEY (p) REFERENCES p (id), CONSTRAINT n_small CHECK (n < 10));
+                 INSERT INTO t VALUES (1, 1, 1, 1.5)",
+            )
+            .await?;
+        let config = fixture.config();
+        let tidegate = Tidegate::start(config.clone()).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.target("ALTER TABLE t DROP CONSTRAINT n_small; DROP INDEX t_k, t_u").await?;
+        for _ in 0..2 {
+            let told = restarted(&tidegate, &[]).await?;
+            let names: Vec<&str> = told.iter().filter_map(|told| told.split(' ').next()).collect();
+            ensure!(names == ["\"n_small\"", "\"k\"", "\"u\""], "{told:?}");
+            ensure!(told.iter().all(|told| told.contains("dropped or renamed by hand")), "{told:?}");
+            ensure!(fixture.target_scalar(CONSTRAINTS).await?.as_deref() == Some("t_p t"));
+        }
+        ensure!(tidegate.log()?.matches("is not there any more").count() == 3, "told once for each");
+        fixture.target("CREATE INDEX t_k ON t (n)").await?;
+        let told = restarted(&tidegate, &[]).await?;
+        ensure!(told.len() == 2 && told[0].contains("n_small"), "{told:?}");
+        // It is missed while the stream runs, too, where objects are looked at.
+        fixture.target("DROP INDEX t_k").await?;
+        fixture.source("ALTER TABLE t COMMENT 'new'").await?;
+        tidegate.wait_status("the index to be missed", |status| self::told(status).len() == 3).await?;
+
+        // The parent is copied again, its table dropped with what points to it.
+        ensure!(tidegate.stop().await? == Some(0));
+        let without = config.clone().set("tables.exclude", vec![format!("{}.p", fixture.source)]);
+        let other = Tidegate::start(without).await?;
+        other.wait_state("streaming").await?;
+        ensure!(other.stop().await? == Some(0));
+        fixture.target("DROP TABLE p CASCADE").await?;
+        ensure!(fixture.target_scalar(CONSTRAINTS).await?.is_none());
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("INSERT INTO p VALUES (2); INSERT INTO t VALUES (2, 2, 2, 2.5)").await?;
+        tidegate.caught_up(&fixture).await?;
+        let back = || async {
+            let found = fixture.target_scalar(CONSTRAINTS).await?;
+            Ok(if found.as_deref() == Some("t_p t") {
+                Look::Done(())
+            } else {
+                Look::NotYet(format!("{found:?}"))
+            })
+        };
+        wait::until("the parent's foreign key", back).await?;
+
+        // So is the table itself.
+        fixture.source("ALTER TABLE t MODIFY d DECIMAL(10,2)").await?;
+        tidegate.caught_up(&fixture).await?;
+        tidegate.wait_status("everything to be built", |status| self::told(status).is_empty()).await?;
+        ensure!(fixture.target_scalar(CONSTRAINTS).await?.as_deref() == Some("n_small t; t_p t"));
+        fixture.assert_same().await
+    });
+}
+
+/// A copy that begins anew takes the foreign keys from other tables: who reads one of these holds up
+/// the copy, and the cycle is not begun again and again meanwhile.
+#[test]
+fn a_reader_of_a_child_is_waited_for_when_its_parent_is_copied() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("read_child").await?;
+        fixture
+            .source(
+                "CREATE TABLE p (id INT PRIMARY KEY, d DECIMAL(10,4)); INSERT INTO p VALUES (1, 1.5);
+                 CREATE TABLE t (id INT PRIMARY KEY, p INT, CONSTRAINT t_p FOREIGN KEY (p) REFERENCES p (id)); INSERT INTO t VALUES (1, 1)",
+            )
+            .await?;
+        let tidegate = Tidegate::start(fixture.config().set("ddl.lock_wait_timeout", "50ms")).await?;
+        tidegate.wait_state("streaming").await?;
+        let reader = fixture.target_session().await?;
+        reader.exec("BEGIN; SELECT * FROM t").await?;
+        fixture.source("ALTER TABLE p MODIFY d DECIMAL(10,2); INSERT INTO t VALUES (2, 1)").await?;
+        let waits = format!("its copy waits for the target's table {}.t", fixture.source);
+        wait::until("the copy to wait for the child", || async {
+            let log = tidegate.log()?;
+            Ok(match log.matches(&waits).count() {
+                0 | 1 => Look::NotYet("it has not waited twice".to_owned()),
+                _ => Look::Done(()),
+            })
+        })
+        .await?;
+        ensure!(!tidegate.log()?.contains("retrying"), "{}", tidegate.log()?);
+        reader.exec("COMMIT").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        wait::until("the foreign key", || async {
+            let found = fixture.target_scalar(CONSTRAINTS).await?;
+            Ok(if found.as_deref() == Some("t_p t") {
+                Look::Done(())
+            } else {
+                Look::NotYet(format!("{found:?}"))
+            })
+        })
+        .await
+    });
+}
+
 /// An index is built in the commit that records it: a death in between leaves neither.
 #[test]
 fn a_death_while_an_index_is_built_leaves_nothing_half_built() {

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::halt::Failure;
 use crate::schema::TableModel;
 use crate::schema::filter::Filter;
-use crate::schema::plan::Plan;
+use crate::schema::plan::{Beside, Plan};
 use crate::schema::types::{TypeContext, may_become_boolean, target_type};
 use crate::source::{self, reader};
 
@@ -24,7 +24,11 @@ pub async fn plan(config: &Config, filter: &Filter) -> Result<Plan, Failure> {
     }
     let databases: BTreeSet<&str> = models.iter().map(|model| model.name.database.as_str()).collect();
     let databases: Vec<&str> = databases.into_iter().collect();
-    let beside = reader::beside_tables(&mut conn, &databases).await?;
+    let beside = Beside {
+        not_carried_over: reader::beside_tables(&mut conn, &databases).await?,
+        not_seen: source::preflight::not_seen(&mut conn, &databases).await?,
+        counters: reader::counters(&mut conn, &databases).await?,
+    };
     let mut plan = Plan::new(&models, beside);
     plan.problems.extend(problems.iter().map(ToString::to_string));
     Ok(plan)

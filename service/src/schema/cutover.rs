@@ -9,15 +9,16 @@ use super::render::{has_identity, has_sequence, qualified, quote_ident, quote_li
 use super::{Column, TableModel, TargetType};
 use crate::halt::Halt;
 
-/// Statements, and comments where there is none, in the order in which they are run.
+/// Statements, and comments where there is none, in the order in which they are run. `counter` is the
+/// next number that the source would give.
 ///
 /// # Errors
 /// `unsupported_name`.
-pub(super) fn statements(model: &TableModel) -> Result<Vec<String>, Halt> {
+pub(super) fn statements(model: &TableModel, counter: Option<u64>) -> Result<Vec<String>, Halt> {
     let mut statements = Vec::new();
     for column in &model.columns {
         if has_identity(column) || has_sequence(column) {
-            statements.push(next_number(model, column)?);
+            statements.push(next_number(model, column, counter)?);
         }
         if column.generated {
             statements.push(generated(model, column)?);
@@ -27,11 +28,17 @@ pub(super) fn statements(model: &TableModel) -> Result<Vec<String>, Halt> {
     Ok(statements)
 }
 
-/// The source's counter may be beyond it where the last rows were deleted.
-fn next_number(model: &TableModel, column: &Column) -> Result<String, Halt> {
+/// Numbers of rows that the source has deleted are not given again: the counter is beyond them. One that
+/// is beyond bigint has given its last number.
+fn next_number(model: &TableModel, column: &Column, counter: Option<u64>) -> Result<String, Halt> {
     let (table, name) = (qualified(&model.name)?, quote_ident(&column.name)?);
+    let greatest = format!("(SELECT coalesce(max({name}), 0)::bigint + 1 FROM {table})");
+    let next = match counter.and_then(|counter| i64::try_from(counter).ok()) {
+        Some(counter) => format!("greatest({greatest}, {counter})"),
+        None => greatest,
+    };
     Ok(format!(
-        "SELECT setval(pg_get_serial_sequence({}, {}), (SELECT coalesce(max({name}), 0)::bigint + 1 FROM {table}), false)",
+        "SELECT setval(pg_get_serial_sequence({}, {}), {next}, false)",
         quote_literal(&table),
         quote_literal(&column.name)
     ))
@@ -143,9 +150,9 @@ mod tests {
             details: Default::default(),
         };
         assert_eq!(
-            statements(&model).unwrap(),
+            statements(&model, Some(7)).unwrap(),
             [
-                r#"SELECT setval(pg_get_serial_sequence('"app"."it''s"', 'id'), (SELECT coalesce(max("id"), 0)::bigint + 1 FROM "app"."it's"), false)"#,
+                r#"SELECT setval(pg_get_serial_sequence('"app"."it''s"', 'id'), greatest((SELECT coalesce(max("id"), 0)::bigint + 1 FROM "app"."it's"), 7), false)"#,
                 r#"ALTER TABLE "app"."it's" DROP COLUMN "twice", ADD COLUMN "twice" integer GENERATED ALWAYS AS (("id"::numeric * 2)) STORED NOT NULL"#,
                 r#"-- "app"."it's"."year": its expression has no exact counterpart, and is to be written by hand"#,
                 r#"CREATE FUNCTION "app"."it's_on_update"() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF ROW(NEW."id", NEW."seen") IS DISTINCT FROM ROW(OLD."id", OLD."seen") THEN IF NEW."seen" IS NOT DISTINCT FROM OLD."seen" THEN NEW."seen" := date_trunc(''milliseconds'', statement_timestamp()::timestamp); END IF; END IF; RETURN NEW; END'"#,

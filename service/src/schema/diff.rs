@@ -204,6 +204,8 @@ pub struct UniqueIndex {
     pub name: String,
     /// Key columns in index order, included ones left out; empty for an index over an expression.
     pub columns: Vec<String>,
+    /// That of the primary key.
+    pub primary: bool,
     /// It has a WHERE clause.
     pub partial: bool,
     /// `not indimmediate`.
@@ -328,11 +330,15 @@ fn index_differences(
     }
 }
 
-/// Whether the target's table has an index that finds each row by the source's key.
+/// Whether the target's table has the key that it is to be given: an index over the key's columns and
+/// nothing else, which holds already, and is that of the primary key where the source's is. Another one
+/// that somebody has made finds the rows, but leaves the table without its primary key.
 #[must_use]
 pub fn has_key(model: &TableModel, target: &TargetTable) -> bool {
     let key = key_columns(model);
-    target.unique_indexes.iter().any(|index| is_of_key(&key, index))
+    let wants_primary = model.key_is_primary && !has_collated_key(model);
+    let holds = |index: &UniqueIndex| index.valid && !index.deferrable && (index.primary || !wants_primary);
+    target.unique_indexes.iter().any(|index| is_of_key(&key, index) && holds(index))
 }
 
 fn is_of_key(key: &[&str], index: &UniqueIndex) -> bool {

@@ -103,7 +103,13 @@ fn ordered(
     };
     if index.unique {
         match unique(&parts)? {
-            Ok(made) => return Ok(Some(made)),
+            Ok(made) => {
+                if made.columns.is_none() {
+                    let over = made.definition.trim_start_matches("USING btree ");
+                    note(format!("is over {over}, which a query has to name to use it"));
+                }
+                return Ok(Some(made));
+            }
             Err(reason) => note(format!("{not_enforced}: {reason}")),
         }
     }
@@ -197,6 +203,8 @@ fn plain(parts: &Parts<'_>, note: &mut impl FnMut(String)) -> Result<TargetIndex
         let Some(item) = fitting else { break };
         if item.is_prefix {
             note(format!("is over {}, which a query has to name to use it", item.sql));
+        } else if let Some(length) = part.prefix {
+            note(format!("is over all of `{}`, not the first {length} of it", column.name));
         }
         bytes += item.bytes;
         items.push(item);

@@ -80,6 +80,12 @@ impl Candidates {
         Self::new(&wanted, &["sequence", &table.database, &table.table, column])
     }
 
+    /// Of a table that is to be kept beside the one that takes its name.
+    #[must_use]
+    pub fn of_kept(table: &TableName) -> Self {
+        Self::new(&format!("{}_before", table.table), &["kept", &table.database, &table.table])
+    }
+
     /// Of a relation that can't keep its name, by its number on the target.
     #[must_use]
     pub fn of_relation(name: &str, oid: u32) -> Self {

@@ -14,7 +14,7 @@ use super::details::{Check, ForeignKey, Index, IndexKind, IndexPart};
 use super::index::{TargetIndex, target_index};
 use super::names::{Candidates, Names};
 use super::render::{has_identity, has_sequence, qualified, quote_ident};
-use super::{Column, TableModel, TableName, TargetType};
+use super::{Column, MysqlType, TableModel, TableName, TargetType};
 use crate::halt::Halt;
 
 /// Something about a table that is not on the target as it is on the source.
@@ -334,6 +334,35 @@ pub fn is_in_unique_index(model: &TableModel, column: &str) -> bool {
     over.filter_map(made).any(|made| made.unique)
 }
 
+/// What may surprise in the type that a column has on the target.
+const fn type_note(mysql: &MysqlType, target: TargetType) -> Option<&'static str> {
+    Some(match (mysql, target) {
+        (MysqlType::Enum { .. }, _) => {
+            "text with a CHECK of its labels: it sorts as text, not in their order, and admits the empty text, \
+             which MySQL stores for a value that is no label"
+        }
+        (MysqlType::Set { .. }, _) => {
+            "text, the members joined by commas in the order in which they are declared; nothing checks them"
+        }
+        (MysqlType::Char { .. }, TargetType::Varchar { .. } | TargetType::Text) => {
+            "varies in length: MySQL takes trailing blanks away when it reads, so that none arrive, and those that an \
+             application writes after the move stay"
+        }
+        (MysqlType::TinyInt { .. }, TargetType::Boolean) => {
+            "boolean, since its rows hold nothing but 0, 1 and NULL; the first other value makes it smallint, unless \
+             policies.beyond_boolean says otherwise"
+        }
+        (MysqlType::BigInt { unsigned: true }, TargetType::Numeric { .. }) => {
+            "numeric, since its upper half is beyond bigint"
+        }
+        (MysqlType::Time { .. }, TargetType::Interval { .. }) => {
+            "interval, since it can be negative and go beyond 24 hours"
+        }
+        (MysqlType::Geometry, TargetType::Bytea) => "bytea that holds EWKB, longitude before latitude",
+        _ => return None,
+    })
+}
+
 /// What a table's columns do not have on the target, or have otherwise.
 #[must_use]
 pub fn column_notes(model: &TableModel) -> Vec<Note> {
@@ -362,6 +391,8 @@ pub fn column_notes(model: &TableModel) -> Vec<Note> {
         }
         if column.details.overridden {
             note(format!("is {} by configuration", column.target));
+        } else if let Some(text) = type_note(&column.mysql, column.target) {
+            note(text.to_owned());
         }
         if let Some(collation) = &column.details.target_collation {
             note(collation::note(collation));

@@ -1,5 +1,7 @@
 //! Everything that is made on the target for the tables of a source, as one script.
 
+use std::collections::HashMap;
+
 use super::collation::has_collated_key;
 use super::cutover;
 use super::names::Names;
@@ -19,8 +21,21 @@ pub struct Plan {
     pub foreign_keys: Vec<String>,
     /// Views, routines, triggers and events: kind and name.
     pub not_carried_over: Vec<(String, String)>,
+    /// What of these the source's account may not see, and what lets it.
+    pub not_seen: Vec<String>,
     /// What needs a decision: the pipeline would halt.
     pub problems: Vec<String>,
+}
+
+/// The next number of each table that numbers its rows.
+pub type Counters = HashMap<TableName, u64>;
+
+/// What the source has beside the definitions of its tables.
+#[derive(Debug, Default)]
+pub struct Beside {
+    pub not_carried_over: Vec<(String, String)>,
+    pub not_seen: Vec<String>,
+    pub counters: Counters,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -39,12 +54,14 @@ pub struct TablePlan {
 impl Plan {
     /// The plan for these tables on a target without any of their schemas.
     #[must_use]
-    pub fn new(models: &[TableModel], not_carried_over: Vec<(String, String)>) -> Self {
+    pub fn new(models: &[TableModel], beside: Beside) -> Self {
+        let Beside { not_carried_over, not_seen, counters } = beside;
         let mut plan = Self {
             schemas: Vec::new(),
             tables: Vec::new(),
             foreign_keys: Vec::new(),
             not_carried_over,
+            not_seen,
             problems: Vec::new(),
         };
         let mut databases: Vec<&str> = models.iter().map(|model| model.name.database.as_str()).collect();
@@ -55,13 +72,13 @@ impl Plan {
                 Ok(statement) => plan.schemas.push(statement),
                 Err(halt) => plan.problems.push(shown(&halt)),
             }
-            plan.database(models, database);
+            plan.database(models, database, &counters);
         }
         plan
     }
 
     /// In the order of a run: tables first, then what completes each, foreign keys last.
-    fn database(&mut self, models: &[TableModel], database: &str) {
+    fn database(&mut self, models: &[TableModel], database: &str, counters: &Counters) {
         let in_database: Vec<&TableModel> =
             models.iter().filter(|model| model.name.database == database).collect();
         let mut relations = Names::new(in_database.iter().flat_map(|model| relations(model)));
@@ -82,7 +99,9 @@ impl Plan {
         let find = |name: &TableName| models.iter().find(|model| model.name == *name);
         for (model, create) in created {
             let completed = completion(model, &find, &mut relations);
-            match completed.and_then(|done| Ok((done, cutover::statements(model)?))) {
+            match completed
+                .and_then(|done| Ok((done, cutover::statements(model, counters.get(&model.name).copied())?)))
+            {
                 Ok(((complete, foreign_keys, mut notes), cutover)) => {
                     let mut all = column_notes(model);
                     all.append(&mut notes);
@@ -105,6 +124,9 @@ impl Plan {
         }
         for (kind, name) in &self.not_carried_over {
             comment(&mut script, &format!("not carried over: {kind} {name}"));
+        }
+        for not_seen in &self.not_seen {
+            comment(&mut script, &format!("NOT LOOKED AT: {not_seen}"));
         }
         statements(&mut script, &self.schemas);
         for table in &self.tables {

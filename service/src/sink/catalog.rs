@@ -7,6 +7,7 @@ use tokio_postgres::error::SqlState;
 
 use super::checkpoint::{CommitError, Progress, commit};
 use super::client::{Client, Error};
+use super::dependents;
 use super::error::{failure, while_doing};
 use super::objects;
 use super::rebuild::Belongings;
@@ -49,7 +50,7 @@ const READ_UNIQUE_INDEXES: &str = "\
             SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place) \
             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum \
             WHERE k.place <= i.indnkeyatts ORDER BY k.place) END, \
-        i.indpred IS NOT NULL, NOT i.indimmediate, i.indisvalid AND i.indisready, \
+        i.indisprimary, i.indpred IS NOT NULL, NOT i.indimmediate, i.indisvalid AND i.indisready, \
         NOT EXISTS (SELECT FROM pg_collation o WHERE o.oid = ANY (i.indcollation::oid[]) AND NOT o.collisdeterministic) \
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
     WHERE i.indrelid = $1::oid AND i.indisunique ORDER BY c.relname";
@@ -136,10 +137,11 @@ fn unique_index(row: &Row) -> Result<UniqueIndex, tokio_postgres::Error> {
     Ok(UniqueIndex {
         name: row.try_get(0)?,
         columns: row.try_get(1)?,
-        partial: row.try_get(2)?,
-        deferrable: row.try_get(3)?,
-        valid: row.try_get(4)?,
-        deterministic: row.try_get(5)?,
+        primary: row.try_get(2)?,
+        partial: row.try_get(3)?,
+        deferrable: row.try_get(4)?,
+        valid: row.try_get(5)?,
+        deterministic: row.try_get(6)?,
     })
 }
 
@@ -212,10 +214,13 @@ pub async fn begin_copy(
 ) -> Result<(), Failure> {
     refuse_shared(writer, std::slice::from_ref(state)).await?;
     let deadline = Instant::now() + ddl.lock_deadline;
-    while !try_begin_copy(writer, state, before, ddl.lock_wait_timeout).await? {
-        pause_for_lock(state.name(), deadline).await?;
+    loop {
+        match try_begin_copy(writer, state, before, ddl.lock_wait_timeout).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(locked)) => pause_for_lock(state.name(), &locked, deadline).await?,
+            Err(failure) => return Err(dependents::named(writer.client(), failure, state.name()).await?),
+        }
     }
-    Ok(())
 }
 
 /// Gives a table that was created for its copy the key, now that its rows are there: one sort of them
@@ -231,7 +236,7 @@ pub async fn build_key(writer: &mut Writer, state: &TableState, ddl: &DdlConfig)
     }
     let deadline = Instant::now() + ddl.lock_deadline;
     while !try_build_key(writer, state, &statement, ddl.lock_wait_timeout).await? {
-        pause_for_lock(state.name(), deadline).await?;
+        pause_for_lock(state.name(), state.name(), deadline).await?;
     }
     Ok(())
 }
@@ -269,30 +274,31 @@ async fn try_build_key(
 
 /// A lock that queues behind a long query would hold up every reader that comes after it: between two
 /// attempts they are let through.
-async fn pause_for_lock(name: &TableName, deadline: Instant) -> Result<(), Failure> {
+async fn pause_for_lock(copied: &TableName, locked: &TableName, deadline: Instant) -> Result<(), Failure> {
+    let used = format!("{}.{}", locked.database, locked.table);
     if Instant::now() >= deadline {
-        let detail = "others kept using the target's table, which is being copied";
-        return Err(on(Halt::new(Reason::DdlLockUnavailable, detail), name));
+        let detail = format!("others kept using the target's table {used}, which its copy needs for itself");
+        return Err(on(Halt::new(Reason::DdlLockUnavailable, detail), copied));
     }
-    let TableName { database, table } = name;
-    tracing::info!(table = format!("{database}.{table}"), "its copy waits for the target's table");
+    let TableName { database, table } = copied;
+    tracing::info!(table = format!("{database}.{table}"), "its copy waits for the target's table {used}");
     tokio::time::sleep(LOCK_PAUSE).await;
     Ok(())
 }
 
-/// Answers whether the table could be had.
+/// Answers which table others keep locked, if one has kept it from that.
 async fn try_begin_copy(
     writer: &mut Writer,
     state: &mut TableState,
     before: &TableModel,
     lock_timeout: Duration,
-) -> Result<bool, Failure> {
+) -> Result<Option<TableName>, Failure> {
     let mut tx = writer.begin().await.map_err(OpError::into_failure)?;
     let mut belongings = Belongings::default();
     if state.ownership != Ownership::Unclaimed {
         match clear(&mut tx, state, before, lock_timeout).await? {
-            Some(found) => belongings = found,
-            None => return Ok(false),
+            Cleared::Of(found) => belongings = found,
+            Cleared::Locked(table) => return Ok(Some(table)),
         }
     }
     let is_created = state.ownership == Ownership::Created;
@@ -301,7 +307,15 @@ async fn try_begin_copy(
     state.ownership = created.ownership.max(state.ownership);
     belongings.give_back(tx.quiet_client().await.map_err(OpError::into_failure)?, &state.model).await?;
     commit(tx, &Progress::CopyRestart(state)).await.map_err(CommitError::into_failure)?;
-    Ok(true)
+    Ok(None)
+}
+
+/// What came of clearing a table.
+enum Cleared {
+    /// What goes with one that was dropped.
+    Of(Belongings),
+    /// Others use this table.
+    Locked(TableName),
 }
 
 /// Takes the table's lock for the transaction, as long as nobody keeps it for `lock_timeout`.
@@ -316,25 +330,26 @@ async fn lock(client: &Client, name: &TableName, lock_timeout: Duration) -> Resu
 }
 
 /// Empties the pipeline's table, or drops it where it created it and it is not what the model
-/// needs. Either waits for every transaction that writes it: none can add rows afterwards. Returns
-/// what goes with a table that is dropped; `None` where others use it.
+/// needs. Either waits for every transaction that writes it: none can add rows afterwards.
 async fn clear(
     tx: &mut FencedTransaction<'_>,
     state: &TableState,
     before: &TableModel,
     lock_timeout: Duration,
-) -> Result<Option<Belongings>, Failure> {
+) -> Result<Cleared, Failure> {
     let model = &state.model;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
-    let kept = Some(Belongings::default());
+    let kept = Cleared::Of(Belongings::default());
     if read_table(client, &model.name).await?.is_none() {
         return Ok(kept);
     }
     if !lock(client, &model.name, lock_timeout).await? {
-        return Ok(None);
+        return Ok(Cleared::Locked(model.name.clone()));
     }
     let Some(found) = read_table(client, &model.name).await? else { return Ok(kept) };
-    objects::drop_objects(client, &model.name).await?;
+    if let Some(table) = objects::drop_objects(client, &model.name).await? {
+        return Ok(Cleared::Locked(table));
+    }
     let fits = check_target(model, &found, state.uniqueness()).is_empty();
     // The labels of an enum are in a CHECK, and may have changed.
     let has = |model: &TableModel, name: &str| model.columns.iter().any(|column| column.name == name);
@@ -345,7 +360,7 @@ async fn clear(
         Ownership::Created if !keeps => {
             let belongings = Belongings::read(client, &model.name, &labelled(model)).await?;
             drop_table(client, &model.name).await?;
-            return Ok(Some(belongings));
+            return Ok(Cleared::Of(belongings));
         }
         Ownership::Created => {
             empty(client, &model.name).await?;
@@ -425,7 +440,8 @@ pub(super) async fn create(
         let doing = "looking for rows in a target table";
         let row = client.query_one(&statements::has_rows(model)?, &[]).await.map_err(while_doing(doing))?;
         if row.try_get(0).map_err(while_doing(doing))? {
-            let detail = "the target's table was not created by this pipeline and has rows: empty or drop it";
+            let detail = "the target's table has rows that this pipeline has not copied: rename it, or \
+                empty it if nobody needs them";
             return Err(on(Halt::new(Reason::TargetDrift, detail), name));
         }
         return Ok(Created { ownership: Ownership::Adopted, statements: String::new() });
@@ -475,14 +491,25 @@ async fn check(
     found: &TargetTable,
     uniqueness: Uniqueness,
 ) -> Result<(), Failure> {
-    let mut differences = check_target(model, found, uniqueness);
-    if has_row_security(client, &model.name).await? {
-        differences.push("its row security policies apply to Tidegate's role".to_owned());
-    }
+    let differences = differences(client, model, found, uniqueness).await?;
     if differences.is_empty() {
         return Ok(());
     }
     Err(on(Halt::new(Reason::TargetDrift, differences.join("; ")), &model.name))
+}
+
+/// What makes the table unfit, one sentence each.
+pub(super) async fn differences(
+    client: &Client,
+    model: &TableModel,
+    found: &TargetTable,
+    uniqueness: Uniqueness,
+) -> Result<Vec<String>, Failure> {
+    let mut differences = check_target(model, found, uniqueness);
+    if has_row_security(client, &model.name).await? {
+        differences.push("its row security policies apply to Tidegate's role".to_owned());
+    }
+    Ok(differences)
 }
 
 async fn has_row_security(client: &Client, name: &TableName) -> Result<bool, Failure> {
@@ -496,31 +523,22 @@ async fn has_row_security(client: &Client, name: &TableName) -> Result<bool, Fai
 }
 
 const READ_OWNER: &str = "\
-    SELECT pipeline, state IN ('catching_up', 'streaming') FROM tidegate.table_state \
+    SELECT pipeline FROM tidegate.table_state \
     WHERE target_schema = $1::text AND target_table = $2::text AND state <> 'detached'";
 
 /// The pipeline that writes the target's table.
-pub(super) struct Owner {
-    pub(super) pipeline: String,
-    /// The rows are there, and the key with them.
-    pub(super) is_copied: bool,
-}
-
-pub(super) async fn owner(client: &Client, schema: &str, table: &str) -> Result<Option<Owner>, Failure> {
+pub(super) async fn owner(client: &Client, schema: &str, table: &str) -> Result<Option<String>, Failure> {
     let doing = "looking for the pipeline of a table";
     let row = client.query_opt(READ_OWNER, &[&schema, &table]).await.map_err(while_doing(doing))?;
-    let read = |row: tokio_postgres::Row| {
-        Ok::<_, tokio_postgres::Error>(Owner { pipeline: row.try_get(0)?, is_copied: row.try_get(1)? })
-    };
-    row.map(read).transpose().map_err(while_doing(doing))
+    row.map(|row| row.try_get(0)).transpose().map_err(while_doing(doing))
 }
 
 /// Names the other pipeline before the unique index would refuse the row without naming it.
 async fn refuse_shared(writer: &Writer, tables: &[TableState]) -> Result<(), Failure> {
     for state in tables {
         let owner = owner(writer.client(), &state.target_schema, &state.target_table).await?;
-        if let Some(other) = owner.filter(|owner| owner.pipeline != writer.fence().pipeline()) {
-            let detail = format!("pipeline {:?} writes the target's table already", other.pipeline);
+        if let Some(other) = owner.filter(|owner| owner != writer.fence().pipeline()) {
+            let detail = format!("pipeline {other:?} writes the target's table already");
             return Err(on(Halt::new(Reason::TargetPreflight, detail), state.name()));
         }
     }

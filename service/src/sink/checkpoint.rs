@@ -119,7 +119,8 @@ pub(super) enum Progress<'a> {
         tables: &'a [TableState],
         clears_halt: bool,
     },
-    /// A table's copy starts anew: its chunks and objects are forgotten.
+    /// A table's copy starts anew: its chunks and objects are forgotten, and what of other tables' went
+    /// with it.
     CopyRestart(&'a TableState),
     /// An index or constraint was built, or could not be.
     Object(&'a ObjectRecord),
@@ -244,6 +245,7 @@ async fn write(tx: &mut FencedTransaction<'_>, progress: &Progress<'_>) -> Resul
                 table_state::RESET_ROWS_COPIED,
                 conversions::FORGET,
                 objects::FORGET,
+                objects::FORGET_LOST_FOREIGN_KEYS,
             ] {
                 let params = name_params(&pipeline, table.name()).build();
                 send(tx, "restarting a copy", sql, params, Expect::Any).await?;

@@ -76,7 +76,7 @@ fn schema_lock_key() -> i64 {
 }
 
 /// Whether the history ends with this release's newest migration.
-async fn is_current(client: &Client) -> Result<bool, Failure> {
+pub(super) async fn is_current(client: &Client) -> Result<bool, Failure> {
     let newest =
         embedded::migrations::runner().get_migrations().iter().map(refinery::Migration::version).max();
     let applied = applied_version(client).await?;

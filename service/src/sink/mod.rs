@@ -16,6 +16,7 @@ pub mod client;
 pub mod connect;
 pub mod conversions;
 pub mod copy;
+mod dependents;
 pub mod error;
 pub mod migrate;
 mod net;

@@ -2,21 +2,26 @@
 //!
 //! Each is built in a fenced transaction of its own that also records it in `tidegate.schema_object`:
 //! after a crash it is either there and recorded, or neither. What is to be built is derived from the
-//! models; what is recorded is not built again, so that an operator who drops an index has dropped it.
+//! models; what is recorded is not built again. What is on record and no longer in the catalog was dropped by
+//! somebody, who may have meant it: that is recorded and told of, and it stays dropped until its table is copied
+//! again. A foreign key that went with a parent which is copied again comes back with it.
 //! PostgreSQL's refusal of one is recorded with its reason, stays a finding until a later attempt
 //! succeeds, and keeps nothing else from being built. So does a lock that others hold ([`build`]).
 
 mod build;
 pub(super) mod follow;
+mod recorded;
 
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
 
 pub use build::{Attempt, Built, build};
 
 use super::client::Client;
-use super::error::while_doing;
+use super::error::{failure, while_doing};
 use super::table_state::TableState;
-use crate::halt::Failure;
+use crate::halt::{Failure, Halt};
 use crate::schema::TableName;
 use crate::schema::objects::ObjectKind;
 use crate::schema::phase::TablePhase;
@@ -45,6 +50,8 @@ pub(super) enum Outcome {
     /// Others keep a table of it locked.
     Waiting,
     Failed,
+    /// It was built, and is there no more.
+    Dropped,
 }
 
 impl Outcome {
@@ -54,6 +61,7 @@ impl Outcome {
             Self::NotValidated => "not_validated",
             Self::Waiting => "waiting",
             Self::Failed => "failed",
+            Self::Dropped => "dropped",
         }
     }
 }
@@ -98,9 +106,25 @@ const fn is_copied(state: &TableState) -> bool {
     matches!(state.phase, TablePhase::CatchingUp | TablePhase::Streaming)
 }
 
+/// Forgets the foreign keys to a table that went with it when somebody dropped it, so that they are built
+/// again when it has been copied.
+pub(super) const FORGET_LOST_FOREIGN_KEYS: &str = "\
+    DELETE FROM tidegate.schema_object o \
+    USING tidegate.table_state s, jsonb_array_elements(coalesce(s.model #> '{details,foreign_keys}', '[]')) f (key) \
+    WHERE o.pipeline = $1::text AND o.kind = 'foreign_key' AND o.outcome <> 'dropped' AND s.pipeline = o.pipeline \
+        AND s.source_database = o.source_database AND s.source_table = o.source_table \
+        AND f.key ->> 'name' = o.name AND f.key #>> '{parent,database}' = $2::text \
+        AND f.key #>> '{parent,table}' = $3::text AND NOT EXISTS ( \
+            SELECT FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid \
+            JOIN pg_namespace n ON n.oid = c.relnamespace \
+            WHERE n.nspname = o.source_database AND c.relname = o.source_table AND k.conname = o.target_name)";
+
+/// With the parent of a foreign key.
 const OWN: &str = "\
-    SELECT kind, target_name FROM tidegate.schema_object \
-    WHERE source_database = $1::text AND source_table = $2::text AND outcome <> 'failed' AND statement <> ''";
+    SELECT o.kind, o.target_name, n.nspname::text, c.relname::text FROM tidegate.schema_object o \
+    LEFT JOIN (pg_constraint k JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace) \
+        ON o.kind = 'foreign_key' AND k.conrelid = to_regclass($3::text) AND k.conname = o.target_name \
+    WHERE o.source_database = $1::text AND o.source_table = $2::text AND o.outcome <> 'failed' AND o.statement <> ''";
 
 const FOREIGN_KEYS_TO: &str = "\
     SELECT n.nspname::text, c.relname::text, k.conname::text \
@@ -115,35 +139,48 @@ const FORGET_ONE: &str = "\
 
 /// Takes from a table what was built for it, so that it can be copied anew, and the foreign keys that
 /// point to it, so that it can be emptied. All are built again when its rows are there. What others
-/// have built stays.
-pub(super) async fn drop_objects(client: &Client, table: &TableName) -> Result<(), Failure> {
+/// have built stays. Answers which table others keep locked, if one has kept it from that.
+pub(super) async fn drop_objects(client: &Client, table: &TableName) -> Result<Option<TableName>, Failure> {
     let doing = "dropping what was built for a table";
     let name = qualified(table)?;
     for row in client.query(FOREIGN_KEYS_TO, &[&name]).await.map_err(while_doing(doing))? {
         let read = |at| row.try_get::<_, String>(at).map_err(while_doing(doing));
         let child = TableName { database: read(0)?, table: read(1)? };
         let constraint = read(2)?;
-        drop_constraint(client, &child, &constraint).await?;
+        if !run(client, &drop_constraint(&child, &constraint)?).await? {
+            return Ok(Some(child));
+        }
         client
             .execute(FORGET_ONE, &[&child.database, &child.table, &constraint])
             .await
             .map_err(while_doing(doing))?;
     }
-    for row in client.query(OWN, &[&table.database, &table.table]).await.map_err(while_doing(doing))? {
-        let kind: String = row.try_get(0).map_err(while_doing(doing))?;
-        let target: String = row.try_get(1).map_err(while_doing(doing))?;
-        if kind == ObjectKind::Index.name() {
-            let sql =
-                format!("DROP INDEX IF EXISTS {}.{}", quote_ident(&table.database)?, quote_ident(&target)?);
-            client.alter(&sql).await.map_err(while_doing(doing))?;
+    let own: [&(dyn ToSql + Sync); 3] = [&table.database, &table.table, &name];
+    for row in client.query(OWN, &own).await.map_err(while_doing(doing))? {
+        let read = |at| row.try_get::<_, Option<String>>(at).map_err(while_doing(doing));
+        let (kind, target) = (read(0)?.unwrap_or_default(), read(1)?.unwrap_or_default());
+        let sql = if kind == ObjectKind::Index.name() {
+            format!("DROP INDEX IF EXISTS {}.{}", quote_ident(&table.database)?, quote_ident(&target)?)
         } else {
-            drop_constraint(client, table, &target).await?;
+            drop_constraint(table, &target)?
+        };
+        if !run(client, &sql).await? {
+            let parent = read(2)?.zip(read(3)?).map(|(database, table)| TableName { database, table });
+            return Ok(Some(parent.unwrap_or_else(|| table.clone())));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
-async fn drop_constraint(client: &Client, table: &TableName, name: &str) -> Result<(), Failure> {
-    let sql = format!("ALTER TABLE {} DROP CONSTRAINT IF EXISTS {}", qualified(table)?, quote_ident(name)?);
-    client.alter(&sql).await.map_err(while_doing("dropping a constraint"))
+fn drop_constraint(table: &TableName, name: &str) -> Result<String, Halt> {
+    Ok(format!("ALTER TABLE {} DROP CONSTRAINT IF EXISTS {}", qualified(table)?, quote_ident(name)?))
+}
+
+/// Answers whether its locks could be had.
+async fn run(client: &Client, sql: &str) -> Result<bool, Failure> {
+    match client.alter(sql).await {
+        Ok(()) => Ok(true),
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
+        Err(error) => Err(failure("dropping what was built for a table", &error)),
+    }
 }

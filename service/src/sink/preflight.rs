@@ -1,21 +1,20 @@
 //! What `tidegate check` says of the target, every problem at once.
 
+mod tables;
+
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-use super::catalog::{self, Owner};
 use super::client::Client;
 use super::connect::{OLDEST_SERVER, log_in, server_version, set_up};
 use super::error::while_doing;
-use super::statements;
 use crate::config::TargetConfig;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::preflight::Finding;
+use crate::schema::TableModel;
 use crate::schema::collation;
-use crate::schema::diff::{Uniqueness, check_target};
-use crate::schema::render::{self, quote_ident};
-use crate::schema::{TableModel, TableName};
+use crate::schema::render::quote_ident;
 
 /// First version that can grant a setting.
 const HAS_GRANT_SET: i32 = 150_000;
@@ -83,9 +82,7 @@ pub async fn check_session(
         findings.extend(without_icu(client).await?);
     }
     check_schemas(client, tables, &mut findings).await?;
-    for model in tables {
-        check_table(client, pipeline, model, &mut findings).await?;
-    }
+    tables::check(client, pipeline, tables, &mut findings).await?;
     Ok(findings)
 }
 
@@ -315,77 +312,4 @@ async fn check_database(
         format!("GRANT CREATE ON DATABASE {database} TO {}", role(client).await?),
     ));
     Ok(())
-}
-
-/// A list of privileges in one call would be satisfied by any of them. Without USAGE of the schema,
-/// which is a finding of its own, none can be used.
-const MAY_READ_AND_WRITE: &str = "\
-    SELECT has_schema_privilege(n.oid, 'USAGE') \
-        AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') \
-        AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE') \
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-    WHERE n.nspname = $1::text AND c.relname = $2::text";
-
-/// What a table that exists already needs, unless its name alone rules it out: models are checked
-/// for that where they are made.
-async fn check_table(
-    client: &Client,
-    pipeline: &str,
-    model: &TableModel,
-    findings: &mut Vec<Finding>,
-) -> Result<(), Failure> {
-    let Some(found) = catalog::read_table(client, &model.name).await? else { return Ok(()) };
-    let table = render::qualified(&model.name)?;
-    let owner = owner(client, &model.name).await?;
-    let own = owner.as_ref().filter(|owner| owner.pipeline == pipeline);
-    let uniqueness = match own {
-        Some(Owner { is_copied: true, .. }) => Uniqueness::OfSource,
-        Some(_) => Uniqueness::OfKeyIfAny,
-        None => Uniqueness::OfKey,
-    };
-    for difference in check_target(model, &found, uniqueness) {
-        findings.push(Finding::error(
-            "target.table",
-            format!("{table}: {difference}"),
-            "rows must be stored exactly as the source has them",
-            format!("DROP TABLE {table}, and let Tidegate create it; or alter it as described"),
-        ));
-    }
-    let privileges: bool =
-        scalar(client, MAY_READ_AND_WRITE, &[&model.name.database, &model.name.table]).await?;
-    if !privileges {
-        findings.push(Finding::error(
-            "target.table_privilege",
-            format!("this role may not read and write {table}"),
-            "replicated rows are inserted, updated and deleted, and matched by their key",
-            format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {}", role(client).await?),
-        ));
-    } else if let Some(Owner { pipeline: other, .. }) = &owner {
-        if own.is_none() {
-            findings.push(Finding::error(
-                "target.table_owner",
-                format!("pipeline {other:?} writes {table}"),
-                "a table has one pipeline: its rows are that one's, and it must not be emptied for another",
-                format!(
-                    "Set pipeline.name = {other:?} to go on with it, or exclude the table in one of the two"
-                ),
-            ));
-        }
-    } else if scalar::<bool>(client, &statements::has_rows(model)?, &[]).await? {
-        findings.push(Finding::error(
-            "target.table_rows",
-            format!("{table} has rows, and no pipeline writes it"),
-            "nothing tells its rows from the source's: rename the table if somebody needs them, else empty it",
-            format!("TRUNCATE TABLE {table}"),
-        ));
-    }
-    Ok(())
-}
-
-/// The pipeline that has copied the table and not let go of it.
-async fn owner(client: &Client, name: &TableName) -> Result<Option<Owner>, Failure> {
-    if !scalar::<bool>(client, "SELECT to_regclass('tidegate.table_state') IS NOT NULL", &[]).await? {
-        return Ok(None);
-    }
-    catalog::owner(client, &name.database, &name.table).await
 }

@@ -3,6 +3,7 @@
 //! after writes that follow the change.
 
 mod alter;
+mod kinds;
 mod mirror;
 mod online;
 mod policy;

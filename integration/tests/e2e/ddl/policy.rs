@@ -171,25 +171,52 @@ fn a_table_that_is_created_anew_is_waited_for_and_keeps_its_privileges() {
     });
 }
 
+/// What keeps a change from being carried out is named, whatever it is, and nothing else.
 #[test]
-fn a_view_on_a_dropped_table_is_named() {
+fn what_depends_on_a_table_is_named() {
     run(async {
         let (fixture, tidegate) = started(
             "ddl_view",
-            "CREATE TABLE t (id INT PRIMARY KEY, v INT); CREATE TABLE u (id INT PRIMARY KEY)",
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT); CREATE TABLE u (id INT PRIMARY KEY, v INT, d DECIMAL(9,4), CHECK (v < 9), KEY (v))",
             |config| config,
         )
         .await?;
-        fixture.target("CREATE VIEW public.seen AS SELECT v FROM t").await?;
-        fixture.source("DROP TABLE t").await?;
-        let halt = tidegate.wait_halt().await?;
-        ensure!(
-            halt["reason"] == "target_dependency" && halt["table"] == format!("{}.t", fixture.source),
-            "{halt}"
-        );
-        fixture.target("DROP VIEW public.seen").await?;
-        resume(&tidegate).await?;
-        tidegate.caught_up(&fixture).await?;
+        fixture
+            .target(
+                "CREATE VIEW public.\"the seen\" AS SELECT v FROM t; CREATE TABLE public.theirs (t int REFERENCES t);
+                 CREATE MATERIALIZED VIEW public.kept AS SELECT v, d FROM u",
+            )
+            .await?;
+        for (change, table, named, mended) in [
+            (
+                "DROP TABLE t",
+                "t",
+                "constraint theirs_t_fkey on table public.theirs, view public.\"the seen\"",
+                "DROP VIEW public.\"the seen\"; DROP TABLE public.theirs",
+            ),
+            (
+                "ALTER TABLE u MODIFY v BIGINT",
+                "u",
+                "materialized view public.kept",
+                "DROP MATERIALIZED VIEW public.kept; CREATE VIEW public.kept AS SELECT d FROM u",
+            ),
+            ("ALTER TABLE u MODIFY d DECIMAL(9,2)", "u", "view public.kept", "DROP VIEW public.kept"),
+        ] {
+            fixture.source(change).await?;
+            let halt = tidegate.wait_halt().await?;
+            ensure!(
+                halt["reason"] == "target_dependency"
+                    && halt["table"] == format!("{}.{table}", fixture.source),
+                "{halt}"
+            );
+            let detail = halt["detail"].as_str().unwrap_or_default();
+            ensure!(detail.ends_with(&format!("on it depend {named}")), "{halt}");
+            fixture.target(mended).await?;
+            resume(&tidegate).await?;
+            tidegate.caught_up(&fixture).await?;
+        }
+        let log = tidegate.log()?;
+        ensure!(log.contains("schema change: ") && !log.contains("why=\"\""), "{log}");
         fixture.assert_same().await
     });
 }

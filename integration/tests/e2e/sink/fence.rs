@@ -285,6 +285,10 @@ fn an_older_control_schema_is_brought_up_to_date_with_its_state() {
             .await?;
         let left = "SELECT count(*) FROM tidegate.table_state WHERE model::text LIKE '%not_null_dropped%'";
         assert_eq!(fixture.target_scalar(left).await?.as_deref(), Some("0"));
+        let told =
+            tidegate::sink::preflight::check(&config, PIPELINE, std::slice::from_ref(&table.model)).await?;
+        let told: Vec<_> = told.iter().map(|finding| (finding.name, finding.is_error())).collect();
+        assert_eq!(told, [("target.control_schema", false)]);
         let writer = take_over(&config, PIPELINE).await?;
         let processed = writer.checkpoint().position.as_ref().map(|position| position.processed.to_string());
         assert_eq!(processed, Some(set("1-10")?.to_string()));

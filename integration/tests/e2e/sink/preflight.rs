@@ -58,8 +58,8 @@ fn every_problem_is_found_and_its_sql_mends_it() {
             "target.schema_privilege",
             "target.database_privilege",
             "target.table_privilege",
-            "target.table",
             "target.table_privilege",
+            "target.table",
         ];
         assert_eq!(found, expected, "{findings:#?}");
         for finding in &findings {

@@ -265,6 +265,7 @@ fn index(name: &str, columns: &[&str]) -> UniqueIndex {
     UniqueIndex {
         name: name.to_owned(),
         columns,
+        primary: name.ends_with("_pkey"),
         partial: false,
         deferrable: false,
         valid: true,
@@ -333,6 +334,20 @@ fn the_key_must_have_the_only_unique_index() {
     keyless.key.clear();
     assert_eq!(check_target(&keyless, &target(), Uniqueness::OfKey).len(), 1);
     assert!(has_key(&model(), &target()) && !has_key(&model(), &partial) && !has_key(&keyless, &target()));
+    for unfit in [
+        UniqueIndex { valid: false, ..index("t_pkey", &["id"]) },
+        UniqueIndex { deferrable: true, ..index("t_pkey", &["id"]) },
+        UniqueIndex { deterministic: false, ..index("t_pkey", &["id"]) },
+        index("t_pkey", &["id", "v"]),
+        index("t_pkey", &[]),
+        index("of_the_operator", &["id"]),
+    ] {
+        let found = TargetTable { unique_indexes: vec![unfit], ..target() };
+        assert!(!has_key(&model(), &found), "{found:?}");
+    }
+    let unique = TableModel { key_is_primary: false, ..model() };
+    let found = TargetTable { unique_indexes: vec![index("of_the_operator", &["id"])], ..target() };
+    assert!(has_key(&unique, &found));
     let mut bare = target();
     bare.unique_indexes.clear();
     assert_eq!(check_target(&keyless, &bare, Uniqueness::OfKey), [""; 0]);

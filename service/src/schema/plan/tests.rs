@@ -27,8 +27,8 @@ fn model(table: &str) -> TableModel {
 
 #[test]
 fn tables_come_before_what_completes_them() {
-    let plan =
-        Plan::new(&[model("a"), model("b")], vec![("view".to_owned(), "`app`.`v\n; DROP`".to_owned())]);
+    let not_carried_over = vec![("view".to_owned(), "`app`.`v\n; DROP`".to_owned())];
+    let plan = Plan::new(&[model("a"), model("b")], Beside { not_carried_over, ..Beside::default() });
     let script = plan.script();
     let at = |text: &str| script.find(text).unwrap_or_else(|| panic!("{text} in {script}"));
     assert!(at("CREATE SCHEMA") < at("CREATE TABLE \"app\".\"a\""));
@@ -39,14 +39,14 @@ fn tables_come_before_what_completes_them() {
 
 #[test]
 fn names_that_meet_are_told_apart() {
-    let script = Plan::new(&[model("a"), model("a_k")], Vec::new()).script();
+    let script = Plan::new(&[model("a"), model("a_k")], Beside::default()).script();
     assert!(script.contains("CREATE INDEX \"a_k_"), "{script}");
     assert!(script.contains("CREATE INDEX \"a_k_k\""), "{script}");
 }
 
 #[test]
 fn a_table_that_can_t_be_created_needs_a_decision() {
-    let plan = Plan::new(&[model(&"x".repeat(64))], Vec::new());
+    let plan = Plan::new(&[model(&"x".repeat(64))], Beside::default());
     assert_eq!((plan.problems.len(), plan.tables.len()), (1, 0));
     assert!(plan.script().contains("-- NEEDS A DECISION: "));
 }

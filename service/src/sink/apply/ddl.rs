@@ -13,6 +13,7 @@ use super::super::catalog;
 use super::super::checkpoint::{Batch, CommitError, Progress as Written, commit};
 use super::super::client::{Client, Error};
 use super::super::conversions;
+use super::super::dependents;
 use super::super::error::{failure, while_doing};
 use super::super::objects::follow::{Following, States, follow};
 use super::super::params::Params;
@@ -86,7 +87,10 @@ impl Applier {
                     return Ok(());
                 }
                 Err(Undone::Refused(refused)) => give_up_altering(&mut actions, &refused),
-                Err(Undone::Failed(failure)) => {
+                Err(Undone::Failed(mut failure)) => {
+                    for action in &actions {
+                        failure = dependents::named(self.writer.client(), failure, action.table()).await?;
+                    }
                     return Err(on_row(failure, Some(&change.gtid), change.statement.tables.first()));
                 }
             }
@@ -183,8 +187,13 @@ impl Applier {
     fn schema_changed(&mut self, actions: &[Action], outcome: Outcome, progress: &mut Progress) {
         for action in actions {
             let TableName { database, table } = action.table();
-            let why = if let Action::Copy { why, .. } = action { why } else { "" };
-            tracing::info!(table = format!("{database}.{table}"), why, "schema change: {}", action.name());
+            let label = format!("{database}.{table}");
+            match action {
+                Action::Copy { why, .. } => {
+                    tracing::info!(table = label, why, "schema change: {}", action.name());
+                }
+                _ => tracing::info!(table = label, "schema change: {}", action.name()),
+            }
             if let Action::Empty(name) = action
                 && let Some(state) =
                     self.tables.find(&name.database, &name.table).and_then(|i| self.tables.get(i))

@@ -30,6 +30,7 @@ use super::super::client::Client;
 use super::super::error::{failure, while_doing};
 use super::super::transaction::OpError;
 use super::super::writer::Writer;
+use super::recorded::{Recorded, Seen, key_of};
 use super::{DOING, ObjectRecord, Outcome, TableState, is_copied};
 use crate::halt::Failure;
 use crate::schema::diff::Uniqueness;
@@ -39,13 +40,11 @@ use crate::schema::phase::TablePhase;
 use crate::schema::render::{qualified, quote_ident};
 use crate::schema::{TableModel, TableName};
 
-const LOAD: &str = "\
-    SELECT source_database, source_table, kind, name, outcome, statement <> '' \
-    FROM tidegate.schema_object WHERE pipeline = $1::text";
-
 const BUSY: &str =
     "others keep its table, or that which it references, locked; it is tried again while the stream goes on";
 const NOT_READ: &str = "it holds for new rows only until all others have been looked at";
+const GONE: &str = "it was built and is not there any more: dropped or renamed by hand, and not built again before its \
+    table is copied again";
 const FOR_NEW_ROWS: &str = "it holds for new rows only, and is tried again at the next start";
 
 /// Which objects an attempt takes on, beside those that wait for a lock.
@@ -81,10 +80,14 @@ pub async fn build(
     let model = |name: &TableName| -> Option<&TableModel> {
         by_name.get(name).filter(|state| state.phase != TablePhase::Detached).map(|state| &state.model)
     };
-    let (mut first, mut last) = (Vec::new(), Vec::new());
+    let (mut first, mut last, mut seen) = (Vec::new(), Vec::new(), Vec::new());
     for state in tables.iter().filter(|state| is_copied(state)) {
         let (objects, _) = objects(&state.model, &model)?;
         for object in objects {
+            if let Some(found) = recorded.seen.get(&key_of(&object)) {
+                seen.push((object, found.clone()));
+                continue;
+            }
             if recorded.settled.contains(&key_of(&object)) || !may_be_built(&object, state, &by_name) {
                 continue;
             }
@@ -93,6 +96,9 @@ pub async fn build(
     }
     let (relations, busy, done) = (HashMap::new(), HashSet::new(), Built::default());
     let mut builder = Builder { writer, recorded, relations, lock_timeout, busy, done };
+    for (object, found) in &seen {
+        builder.save_seen(object, found).await?;
+    }
     for object in first.iter().chain(&last) {
         builder.take_on(object).await?;
     }
@@ -105,49 +111,6 @@ fn may_be_built(object: &Object, state: &TableState, tables: &HashMap<&TableName
     match object.parent() {
         Some(parent) => state.phase == TablePhase::Streaming && streams(parent),
         None => !object.is_unique() || state.uniqueness() == Uniqueness::OfSource,
-    }
-}
-
-type Key = (TableName, String, String);
-
-fn key_of(object: &Object) -> Key {
-    (object.table.clone(), object.kind().name().to_owned(), object.name.clone())
-}
-
-/// What earlier attempts have led to.
-#[derive(Default)]
-struct Recorded {
-    /// Nothing is to be done about them.
-    settled: HashSet<Key>,
-    /// They hold for new rows only, or wait for a lock.
-    begun: HashMap<Key, Begun>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Begun {
-    waits: bool,
-    /// It is there, and was added by this pipeline.
-    is_added: bool,
-}
-
-impl Recorded {
-    async fn load(writer: &Writer, attempt: Attempt) -> Result<Self, Failure> {
-        let rows = writer.client().query(LOAD, &[&writer.fence().pipeline()]).await;
-        let mut recorded = Self::default();
-        for row in rows.map_err(while_doing(DOING))? {
-            let read = || -> Result<(Key, String, bool), tokio_postgres::Error> {
-                let table = TableName { database: row.try_get(0)?, table: row.try_get(1)? };
-                Ok(((table, row.try_get(2)?, row.try_get(3)?), row.try_get(4)?, row.try_get(5)?))
-            };
-            let (key, outcome, is_added) = read().map_err(while_doing(DOING))?;
-            let waits = outcome == Outcome::Waiting.name();
-            if !waits && (attempt == Attempt::New || outcome == Outcome::Built.name()) {
-                recorded.settled.insert(key);
-            } else if waits || outcome == Outcome::NotValidated.name() {
-                recorded.begun.insert(key, Begun { waits, is_added });
-            }
-        }
-        Ok(recorded)
     }
 }
 
@@ -181,6 +144,32 @@ impl Builder<'_> {
             Some(name) => self.save(&record(object, &name, String::new(), Outcome::Built, None)).await,
             None => self.add(object).await,
         }
+    }
+
+    /// Records what a hand has done to it.
+    async fn save_seen(&mut self, object: &Object, found: &Seen) -> Result<(), Failure> {
+        let save = |name: &str, statement: &str, outcome, detail| {
+            record(object, name, statement.to_owned(), outcome, detail)
+        };
+        let record = match found {
+            Seen::Gone { target_name, statement } => {
+                // What went with its parent is the parent's to bring back.
+                if !has_parent(self.writer.client(), object).await? {
+                    return Ok(());
+                }
+                let TableName { database, table } = &object.table;
+                let (label, kind) = (format!("{database}.{table}"), object.kind().name());
+                tracing::warn!(table = label, kind, name = object.name, "{GONE}");
+                save(target_name, statement, Outcome::Dropped, Some(GONE))
+            }
+            Seen::Back { target_name, statement, valid: true } => {
+                save(target_name, statement, Outcome::Built, None)
+            }
+            Seen::Back { target_name, statement, valid: false } => {
+                save(target_name, statement, Outcome::NotValidated, Some(FOR_NEW_ROWS))
+            }
+        };
+        self.save(&record).await
     }
 
     async fn add(&mut self, object: &Object) -> Result<(), Failure> {
@@ -328,6 +317,14 @@ fn record(
         detail: detail.map(str::to_owned),
         statement,
     }
+}
+
+/// Whether the table that a foreign key references is there; nothing else has a parent to lose.
+async fn has_parent(client: &Client, object: &Object) -> Result<bool, Failure> {
+    let Some(parent) = object.parent() else { return Ok(true) };
+    let exists = "SELECT to_regclass($1::text) IS NOT NULL";
+    let row = client.query_one(exists, &[&qualified(parent)?]).await.map_err(while_doing(DOING))?;
+    row.try_get(0).map_err(while_doing(DOING))
 }
 
 const EXISTING_INDEX: &str = "\

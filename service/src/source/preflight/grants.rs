@@ -220,6 +220,26 @@ fn missing_on_tables(grants: &Grants, tables: &[TableFacts]) -> Vec<Finding> {
     select.into_iter().chain(lock).collect()
 }
 
+/// Kinds of objects of a database that the account may not see (MySQL manual, "INFORMATION_SCHEMA
+/// TRIGGERS Table", "… ROUTINES Table", "… EVENTS Table").
+pub(super) fn not_seen(grants: &Grants, database: &str) -> Vec<String> {
+    let routines = ["EXECUTE", "CREATE ROUTINE", "ALTER ROUTINE"];
+    let sees_routines = grants.has_global("SELECT")
+        || grants.has_global("SHOW_ROUTINE")
+        || routines.iter().any(|privilege| grants.has_on_database(privilege, database));
+    let sees = |privilege| grants.has_on_database(privilege, database);
+    let (name, account) = (quote(database), &grants.account);
+    [
+        ("triggers", sees("TRIGGER"), format!("GRANT TRIGGER ON {name}.* TO {account}")),
+        ("routines", sees_routines, format!("GRANT SHOW_ROUTINE ON *.* TO {account}")),
+        ("events", sees("EVENT"), format!("GRANT EVENT ON {name}.* TO {account}")),
+    ]
+    .into_iter()
+    .filter(|(_, seen, _)| !seen)
+    .map(|(kind, _, grant)| format!("{kind} of {name}, which the account may not see: {grant}"))
+    .collect()
+}
+
 /// Where XA is followed the list decides which resolutions are to be expected.
 pub(super) fn no_xa_recover(grants: &Grants, xa: XaPolicy) -> Finding {
     let finding = match xa {

@@ -81,6 +81,17 @@ pub async fn cascades(conn: &mut Conn, filter: &Filter) -> Result<Cascades, Fail
     Ok(Cascades { exist: !read_cascades(conn, filter).await?.is_empty(), logged })
 }
 
+/// What of triggers, routines and events the account may not see, which the source leaves out of its
+/// lists without a word; each with the statement that lets it.
+///
+/// # Errors
+/// Only what keeps the source from being asked.
+pub async fn not_seen(conn: &mut Conn, databases: &[&str]) -> Result<Vec<String>, Failure> {
+    let settings = read_settings(conn).await?;
+    let grants = read_grants(conn, &settings).await?;
+    Ok(databases.iter().flat_map(|database| grants::not_seen(&grants, database)).collect())
+}
+
 /// Whether this is about a pattern of `tables.include` that matches no table.
 #[must_use]
 pub fn is_idle_pattern(finding: &Finding) -> bool {

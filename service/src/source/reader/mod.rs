@@ -17,7 +17,7 @@ use crate::schema::TableName;
 
 pub(super) use definition::{TableFacts, facts, models};
 pub use definition::{describe, table, tables};
-pub use objects::beside_tables;
+pub use objects::{beside_tables, counters};
 
 /// The GTIDs of everything that the source has committed and logged.
 pub async fn gtid_executed(conn: &mut Conn) -> Result<GtidSet, Failure> {

@@ -10,6 +10,7 @@ use super::{field, quote, quote_table, table_failure};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableName;
 use crate::schema::details::{Action, Check, ForeignKey, Index, IndexKind, IndexPart, TableDetails};
+use crate::schema::plan::Counters;
 use crate::source::connect::failure;
 
 const INDEXES: &str = "SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, INDEX_TYPE, IS_VISIBLE, COLUMN_NAME, SUB_PART, \
@@ -214,6 +215,28 @@ pub async fn beside_tables(conn: &mut Conn, databases: &[&str]) -> Result<Vec<(S
         }
     }
     Ok(found)
+}
+
+/// The next number of every table that numbers its rows, as the server has it now.
+///
+/// # Errors
+/// Failures of the source.
+pub async fn counters(conn: &mut Conn, databases: &[&str]) -> Result<Counters, Failure> {
+    let doing = "read its counters";
+    // They are kept for a day otherwise (MySQL manual, "information_schema_stats_expiry").
+    let uncached = "SET SESSION information_schema_stats_expiry = 0";
+    conn.query_drop(uncached).await.map_err(|error| failure(doing, &error))?;
+    let sql = "SELECT TABLE_NAME, AUTO_INCREMENT FROM information_schema.TABLES \
+         WHERE TABLE_SCHEMA = ? AND AUTO_INCREMENT IS NOT NULL";
+    let mut counters = Counters::new();
+    for database in databases {
+        let rows: Vec<Row> = conn.exec(sql, (database,)).await.map_err(|error| failure(doing, &error))?;
+        for mut row in rows {
+            let name = TableName { database: (*database).to_owned(), table: text(&mut row, 0)? };
+            counters.extend(field::<u64>(&mut row, 1)?.map(|counter| (name, counter)));
+        }
+    }
+    Ok(counters)
 }
 
 fn damaged() -> Halt {
