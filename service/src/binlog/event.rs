@@ -106,6 +106,7 @@ pub const fn type_name(event_type: u8) -> &'static str {
 }
 
 /// Header flag of an event that the server made up for the stream: it is in no file.
+const FLAG_THREAD_SPECIFIC: u16 = 0x04;
 const FLAG_ARTIFICIAL: u16 = 0x20;
 /// Header flag of an event that a reader may skip when it doesn't know the type.
 const FLAG_IGNORABLE: u16 = 0x80;
@@ -140,6 +141,13 @@ impl EventHeader {
             log_pos: u32::from_le_bytes([p0, p1, p2, p3]),
             flags: u16::from_le_bytes([f0, f1]),
         }
+    }
+
+    /// Whether a statement depends on its session (server source `libs/mysql/binlog/event/binlog_event.h`,
+    /// `LOG_EVENT_THREAD_SPECIFIC_F`): it has used a temporary table or CONNECTION_ID().
+    #[must_use]
+    pub const fn is_thread_specific(&self) -> bool {
+        self.flags & FLAG_THREAD_SPECIFIC != 0
     }
 
     /// Whether the server made the event up for the stream, such as the ROTATE that opens a dump.

@@ -5,17 +5,20 @@ use std::sync::Arc;
 use super::maps::{Mapped, StatementMaps};
 use super::spill::Spill;
 use super::statement::{self, Context, Ddl, DdlKind, Statement, XaVerb};
+use super::temporary::Subject;
 use super::unit::{Changes, RowsChange, RowsKind};
 use super::xa::{Verdict, XidDigest};
 use super::{Cascades, Extent, FoldPolicy, Known, XaPolicy};
 use crate::binlog::event::{
-    Event, GtidEvent, PayloadEvent, QueryEvent, RawEvent, RowsEvent, TableMapEvent, XaPrepare, type_name,
+    Event, EventHeader, GtidEvent, PayloadEvent, QueryEvent, RawEvent, RowsEvent, TableMapEvent, XaPrepare,
+    type_name,
 };
 use crate::binlog::payload::PayloadReader;
 use crate::binlog::table_map::TableMap;
 use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
 use crate::schema::alter::StatementFacts;
+use crate::schema::ddl::Content;
 use crate::schema::filter::Filter;
 
 /// Longest event that a payload may hold: what the server itself sends uncompressed (MySQL manual,
@@ -119,7 +122,7 @@ impl Group {
         match event {
             Event::TableMap(event) => self.table_map(&event, known),
             Event::Rows(event) => self.rows(event, raw.body.len(), known.cascades),
-            Event::Query(event) => return self.query(&event, raw.header.timestamp, known),
+            Event::Query(event) => return self.query(&event, raw.header, known),
             Event::Xid(_) => return self.xid().map(Some),
             Event::XaPrepare(event) => return self.xa_prepare(&event).map(Some),
             Event::PartialUpdateRows(head) => {
@@ -279,11 +282,15 @@ impl Group {
         Err(shape("the events of an XA transaction name different ones"))
     }
 
-    /// `seconds` is the header's time.
-    fn query(&mut self, event: &QueryEvent, seconds: u32, known: &mut Known) -> Result<Option<Ended>, Halt> {
+    fn query(
+        &mut self,
+        event: &QueryEvent,
+        header: EventHeader,
+        known: &mut Known,
+    ) -> Result<Option<Ended>, Halt> {
         let statement = classify(event)?;
         match (self.phase, statement) {
-            (Phase::Head, Statement::Ddl(ddl)) => self.ddl(ddl, event, seconds, known).map(Some),
+            (Phase::Head, Statement::Ddl(ddl)) => self.ddl(ddl, event, header, known).map(Some),
             (Phase::Head, Statement::TemporaryTable(change)) => {
                 self.may_hold_statements()?;
                 known.temporary.note(event.thread_id, change)?;
@@ -324,10 +331,21 @@ impl Group {
         }
     }
 
-    fn ddl(&self, ddl: Ddl, event: &QueryEvent, seconds: u32, known: &mut Known) -> Result<Ended, Halt> {
+    fn ddl(
+        &self,
+        mut ddl: Ddl,
+        event: &QueryEvent,
+        header: EventHeader,
+        known: &mut Known,
+    ) -> Result<Ended, Halt> {
         self.may_hold_statements()?;
-        if known.temporary.hides(event.thread_id, &ddl) {
-            return Ok(Ended::Committed);
+        if header.is_thread_specific() {
+            match known.temporary.subject(event.thread_id, &ddl) {
+                Subject::BaseTable => {}
+                Subject::TemporaryTable => return Ok(Ended::Committed),
+                // A copy is right whatever the statement has done, and to which of the two.
+                Subject::Either => ddl = Ddl { kind: DdlKind::AlterTable, content: Content::Names, ..ddl },
+            }
         }
         let Some(table) = replicated(&ddl, known.maps.filter()) else { return Ok(Ended::Committed) };
         if event.error_code != 0 {
@@ -342,7 +360,7 @@ impl Group {
             }
         }
         let system_time_zone = known.system_time_zone.clone();
-        let facts = StatementFacts { system_time_zone, ..facts(event, seconds) };
+        let facts = StatementFacts { system_time_zone, ..facts(event, header.timestamp) };
         Ok(Ended::SchemaChange(Box::new((ddl, facts))))
     }
 

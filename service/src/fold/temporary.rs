@@ -1,8 +1,9 @@
 //! The temporary tables of the source's sessions, as far as the log tells of them.
 //!
 //! A session that logs statements logs those on its temporary tables too, and an ALTER, TRUNCATE or
-//! CREATE INDEX of one reads like that of a table which it hides. Only that the same session has
-//! created it before tells them apart.
+//! CREATE INDEX of one reads like that of a table which it hides. Its event is marked as one that depends
+//! on the session. So is that of a table with CONNECTION_ID() in a default; that the same session has
+//! created the table before tells them apart. Where the stream has begun after that, nothing does.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +15,15 @@ use crate::schema::ddl::{AlterOperation, Content};
 /// Most names that are kept: a session that ends drops its own in the log, a server that crashes
 /// forgets all. More than this is no use of temporary tables but a leak.
 const NAMES_MAX: usize = 100_000;
+
+/// What a statement is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subject {
+    BaseTable,
+    TemporaryTable,
+    /// Nothing tells which.
+    Either,
+}
 
 /// Names of temporary tables with the sessions that they belong to.
 #[derive(Debug, Default)]
@@ -40,17 +50,18 @@ impl TemporaryTables {
         Ok(())
     }
 
-    /// Whether a statement is about a temporary table, which then has the name that the statement
-    /// leaves it. A DROP TABLE of one says TEMPORARY; RENAME TABLE does not see them.
-    pub(super) fn hides(&mut self, thread_id: u32, ddl: &Ddl) -> bool {
-        let seen = matches!(
+    /// What a statement is about that is marked as one that depends on its session. A temporary table
+    /// then has the name that the statement leaves it. A DROP TABLE of one says TEMPORARY; RENAME TABLE
+    /// does not see them.
+    pub(super) fn subject(&mut self, thread_id: u32, ddl: &Ddl) -> Subject {
+        let sees_them = matches!(
             ddl.kind,
             DdlKind::AlterTable | DdlKind::TruncateTable | DdlKind::CreateIndex | DdlKind::DropIndex
         );
-        let Some(name) = ddl.tables.first().filter(|_| seen && !self.0.is_empty()) else { return false };
+        let Some(name) = ddl.tables.first().filter(|_| sees_them) else { return Subject::BaseTable };
         let key = (thread_id, name.clone());
         if !self.0.contains(&key) {
-            return false;
+            return Subject::Either;
         }
         if let Content::Alter(operations) = &ddl.content {
             let renamed = operations.iter().find_map(|operation| match operation {
@@ -62,7 +73,7 @@ impl TemporaryTables {
                 self.0.insert((thread_id, renamed));
             }
         }
-        true
+        Subject::TemporaryTable
     }
 
     /// The server has been started anew, and none of its sessions is left.

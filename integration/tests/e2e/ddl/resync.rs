@@ -82,3 +82,30 @@ fn the_others_lose_nothing() {
         Ok(())
     });
 }
+
+/// A session that logs statements has a temporary table in the place of one of ours, since before the
+/// stream: what it does to it reads as if it did it to ours.
+#[test]
+fn of_two_tables_of_one_name() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("ddl_hidden").await?;
+        fixture.source("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1)").await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        let mut session = fixture.source_session().await?;
+        session
+            .exec("SET SESSION binlog_format = 'STATEMENT'; CREATE TEMPORARY TABLE t (id INT PRIMARY KEY, v INT)")
+            .await?;
+        tidegate.caught_up(&fixture).await?;
+        ensure!(tidegate.stop().await? == Some(0));
+        for statement in ["TRUNCATE TABLE t", "ALTER TABLE t DROP COLUMN v", "CREATE INDEX i ON t (id)"] {
+            session.exec(statement).await?;
+        }
+        tidegate.launch(&[]).await?;
+        tidegate.wait_state("streaming").await?;
+        session.exec("DROP TEMPORARY TABLE t").await?;
+        fixture.source("UPDATE t SET v = 2").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}

@@ -11,6 +11,7 @@ pub(super) const STATEMENTS: u8 = 1;
 pub(super) const ROWS_ONLY: u8 = 0;
 
 const IGNORABLE_FLAG: u16 = 0x80;
+const THREAD_SPECIFIC_FLAG: u16 = 0x04;
 const HEADER_LENGTH: u32 = 19;
 const CHECKSUM_LENGTH: u32 = 4;
 
@@ -117,6 +118,11 @@ pub(super) fn query_of(thread_id: u32, text: &str) -> Part {
     let mut part = query(text);
     part.body[..4].copy_from_slice(&thread_id.to_le_bytes());
     part
+}
+
+/// As [`query_of`], of a statement that depends on its session.
+pub(super) fn query_within(thread_id: u32, text: &str) -> Part {
+    Part { flags: THREAD_SPECIFIC_FLAG, ..query_of(thread_id, text) }
 }
 
 pub(super) fn query_with_error(text: &str, error_code: u16) -> Part {
