@@ -171,7 +171,7 @@ fn event(images: &[u8], columns: u8) -> Bytes {
 
 fn images_of(event: &RawEvent) -> Bytes {
     match Event::parse(event) {
-        Ok(Event::Rows(rows)) => rows.images,
+        Ok(Event::Rows(rows)) => event.body.slice_ref(rows.images),
         other => panic!("no rows event: {other:?}"),
     }
 }

@@ -81,7 +81,7 @@ fn mapped_images() -> Vec<(Vec<u8>, Bytes)> {
             Ok(Event::TableMap(event)) => last = Some((event.table_id, event.body.to_vec())),
             Ok(Event::Rows(event)) if event.full_images => {
                 let map = last.iter().find(|(id, _)| *id == event.table_id);
-                pairs.extend(map.map(|(_, body)| (body.clone(), event.images)));
+                pairs.extend(map.map(|(_, body)| (body.clone(), raw.body.slice_ref(event.images))));
             }
             _ => {}
         }
@@ -215,7 +215,7 @@ fn statements() {
     /// STRICT_TRANS_TABLES, utf8mb4.
     const FLAGS: [u8; 2] = [8, 0];
     let text = |raw: &RawEvent| match Event::parse(raw) {
-        Ok(Event::Query(query)) => Some([&FLAGS[..], &query.statement].concat()),
+        Ok(Event::Query(query)) => Some([&FLAGS[..], query.statement].concat()),
         _ => None,
     };
     let captured = opened().iter().filter_map(text).collect();

@@ -184,9 +184,9 @@ impl fmt::Debug for RawEvent {
     }
 }
 
-/// A parsed event body.
+/// A parsed event body. What most events are made of stays in the body: to parse one costs no reference to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum Event<'a> {
     FormatDescription(FormatDescription),
     Rotate(Rotate),
     /// The body, which is an encoded GTID set.
@@ -199,12 +199,12 @@ pub enum Event {
     /// GTID and GTID_TAGGED.
     Gtid(GtidEvent),
     AnonymousGtid,
-    Query(QueryEvent),
+    Query(QueryEvent<'a>),
     /// Commit of a transaction with at least one transactional engine; the server's internal XID.
     Xid(u64),
     XaPrepare(XaPrepare),
-    TableMap(TableMapEvent),
-    Rows(RowsEvent),
+    TableMap(TableMapEvent<'a>),
+    Rows(RowsEvent<'a>),
     /// UPDATE with partial JSON values (`binlog_row_value_options=PARTIAL_JSON`).
     PartialUpdateRows(PartialUpdateEvent),
     /// The statement behind the row events that follow; its text is not kept.
@@ -221,9 +221,9 @@ pub enum Event {
     Unknown(u8),
 }
 
-impl Event {
+impl<'a> Event<'a> {
     /// Parses the body by the header's event type.
-    pub fn parse(raw: &RawEvent) -> Result<Self, DecodeError> {
+    pub fn parse(raw: &'a RawEvent) -> Result<Self, DecodeError> {
         use event_type as t;
         let body = &raw.body;
         Ok(match raw.header.event_type {
@@ -359,23 +359,23 @@ impl XaPrepare {
 }
 
 /// A table map, not yet parsed: most maps are of filtered tables or repeat the last one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableMapEvent {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableMapEvent<'a> {
     pub table_id: u64,
     /// The whole body, for [`super::table_map::TableMap::parse`].
-    pub body: Bytes,
+    pub body: &'a Bytes,
 }
 
-impl TableMapEvent {
-    fn parse(body: &Bytes) -> Result<Self, DecodeError> {
+impl<'a> TableMapEvent<'a> {
+    fn parse(body: &'a Bytes) -> Result<Self, DecodeError> {
         let table_id = Reader::new("TABLE_MAP", body).uint(6)?;
-        Ok(Self { table_id, body: body.clone() })
+        Ok(Self { table_id, body })
     }
 }
 
 /// A rows event up to its images.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RowsEvent {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RowsEvent<'a> {
     /// Refers to a TABLE_MAP of the same statement.
     pub table_id: u64,
     pub flags: u16,
@@ -385,10 +385,10 @@ pub struct RowsEvent {
     /// Whether every image holds every column (`binlog_row_image=FULL`).
     pub full_images: bool,
     /// One image a row; for updates a before image and an after image a row.
-    pub images: Bytes,
+    pub images: &'a [u8],
 }
 
-impl fmt::Debug for RowsEvent {
+impl fmt::Debug for RowsEvent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table_id, flags, kind, columns, full_images, images } = self;
         f.debug_struct("RowsEvent")
@@ -402,7 +402,7 @@ impl fmt::Debug for RowsEvent {
     }
 }
 
-impl RowsEvent {
+impl<'a> RowsEvent<'a> {
     /// Last rows event of its statement.
     pub const STMT_END: u16 = 0x1;
     /// The session had `foreign_key_checks=0`.
@@ -412,7 +412,7 @@ impl RowsEvent {
 
     /// Version 2 (server source `rows_event.h`, `Rows_event`); extra data, such as partition ids
     /// of `binlog_row_extra_data`, is skipped by its length.
-    fn parse(kind: RowsKind, body: &Bytes) -> Result<Self, DecodeError> {
+    fn parse(kind: RowsKind, body: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new("rows event", body);
         let table_id = reader.uint(6)?;
         let flags = reader.u16()?;
@@ -425,7 +425,7 @@ impl RowsEvent {
         if kind == RowsKind::Update {
             full_images &= is_full(reader.take(columns.div_ceil(8))?, columns);
         }
-        let images = body.slice(reader.position()..);
+        let images = reader.rest();
         Ok(Self { table_id, flags, kind, columns, full_images, images })
     }
 }

@@ -147,11 +147,20 @@ impl TableMap {
         Ok((read_name(&mut reader)?, read_name(&mut reader)?))
     }
 
+    /// Whether two bodies announce a table alike. The flags behind its id tell of the statement alone,
+    /// such as whether it came by a foreign key (server source `rows_event.h`, `TM_REFERRED_FK_DB_F`),
+    /// and are not read.
+    #[must_use]
+    pub fn is_repeated(body: &[u8], again: &[u8]) -> bool {
+        let id = |body: &[u8]| body.first_chunk::<TABLE_ID>().copied();
+        id(body) == id(again) && body.get(TABLE_ID_AND_FLAGS..) == again.get(TABLE_ID_AND_FLAGS..)
+    }
+
     /// Parses a whole TABLE_MAP body.
     pub fn parse(body: &Bytes) -> Result<Self, TableMapError> {
         let mut reader = Reader::new("TABLE_MAP", body);
-        let table_id = reader.uint(6)?;
-        reader.take(TABLE_ID_AND_FLAGS - 6)?;
+        let table_id = reader.uint(TABLE_ID)?;
+        reader.take(TABLE_ID_AND_FLAGS - TABLE_ID)?;
         let (database, table) = (read_name(&mut reader)?.to_owned(), read_name(&mut reader)?.to_owned());
         let error = reader.error();
         let count = Some(reader.lenenc()?).filter(|count| matches!(count, 1..=COLUMNS_MAX)).ok_or(error)?;
@@ -173,8 +182,11 @@ impl TableMap {
     }
 }
 
-/// Length of the fixed part: a 6-byte table id and 2 bytes of flags.
-const TABLE_ID_AND_FLAGS: usize = 8;
+/// Length of a table id.
+const TABLE_ID: usize = 6;
+
+/// Length of the fixed part: the table id and 2 bytes of flags.
+const TABLE_ID_AND_FLAGS: usize = TABLE_ID + 2;
 
 /// Most columns of a table: the server's own limit (server source `sql/sql_const.h`, `MAX_FIELDS`).
 const COLUMNS_MAX: u64 = 4096;

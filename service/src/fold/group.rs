@@ -1,9 +1,8 @@
 //! One open group: the grammar from its GTID to its terminator.
 
-use std::sync::Arc;
+use bytes::Bytes;
 
 use super::maps::{Mapped, StatementMaps};
-use super::spill::Spill;
 use super::statement::{self, Context, Ddl, DdlKind, Statement, XaVerb};
 use super::temporary::Subject;
 use super::unit::{Changes, RowsChange, RowsKind};
@@ -15,7 +14,6 @@ use crate::binlog::event::{
 };
 use crate::binlog::payload::PayloadReader;
 use crate::binlog::table_map::TableMap;
-use crate::gtid::Gtid;
 use crate::halt::{Halt, Reason};
 use crate::schema::alter::StatementFacts;
 use crate::schema::ddl::Content;
@@ -61,46 +59,41 @@ pub(super) struct Group {
     has_items: bool,
     statement: StatementMaps,
     changes: Changes,
-    xa: XaPolicy,
     /// Of the XA transaction that the group holds.
     xid: Option<XidDigest>,
-    max_buffer_bytes: usize,
-    spill: Arc<dyn Spill>,
     /// The replicated table of CREATE TABLE … SELECT.
     created: Option<Box<(Ddl, StatementFacts)>>,
 }
 
 impl Group {
-    pub(super) fn new(
-        head: GtidEvent,
-        extent: Extent,
-        statement: StatementMaps,
-        policy: &FoldPolicy,
-    ) -> Self {
+    pub(super) fn new(head: GtidEvent, extent: Extent) -> Self {
         Self {
             head,
             extent,
             phase: Phase::Head,
             has_items: false,
-            statement,
+            statement: StatementMaps::default(),
             changes: Changes::default(),
-            xa: policy.xa,
             xid: None,
-            max_buffer_bytes: policy.max_buffer_bytes,
-            spill: Arc::clone(&policy.spill),
             created: None,
         }
     }
 
-    pub(super) const fn gtid(&self) -> &Gtid {
-        &self.head.gtid
+    pub(super) const fn head(&self) -> &GtidEvent {
+        &self.head
     }
 
-    /// Takes the ended group apart, if it is as long as its GTID event said.
-    pub(super) fn finish(mut self) -> Result<(GtidEvent, Changes, StatementMaps), Halt> {
+    /// As new, in the memory of a group that has been finished.
+    pub(super) fn renew(&mut self, head: GtidEvent, extent: Extent) {
+        let statement = std::mem::take(&mut self.statement).emptied();
+        *self = Self { statement, ..Self::new(head, extent) };
+    }
+
+    /// Takes the changes out of the ended group, if it is as long as its GTID event said.
+    pub(super) fn finish(&mut self) -> Result<Changes, Halt> {
         if self.extent.is_complete() {
             self.changes.finish()?;
-            return Ok((self.head, self.changes, self.statement));
+            return Ok(std::mem::take(&mut self.changes));
         }
         let detail =
             format!("the transaction ends {} bytes before its announced length", self.extent.remaining);
@@ -110,21 +103,27 @@ impl Group {
     /// Takes an event from the stream.
     pub(super) fn event(&mut self, raw: &RawEvent, known: &mut Known) -> Result<Option<Ended>, Halt> {
         self.extent.advance(&raw.header)?;
-        match parse(raw)? {
-            Event::Heartbeat => Ok(None),
-            Event::TransactionPayload(payload) => self.payload(&payload, known).map(Some),
-            event => self.file_event(event, raw, known),
+        match &Event::parse(raw) {
+            Ok(Event::Heartbeat) => Ok(None),
+            Ok(Event::TransactionPayload(payload)) => self.payload(payload, known).map(Some),
+            Ok(event) => self.file_event(event, raw, known),
+            Err(error) => Err(raw.malformed(error)),
         }
     }
 
     /// Takes an event of the group proper, from the stream or out of a payload.
-    fn file_event(&mut self, event: Event, raw: &RawEvent, known: &mut Known) -> Result<Option<Ended>, Halt> {
+    fn file_event(
+        &mut self,
+        event: &Event<'_>,
+        raw: &RawEvent,
+        known: &mut Known,
+    ) -> Result<Option<Ended>, Halt> {
         match event {
-            Event::TableMap(event) => self.table_map(&event, known),
-            Event::Rows(event) => self.rows(event, raw.body.len(), known.cascades),
-            Event::Query(event) => return self.query(&event, raw.header, known),
+            Event::TableMap(event) => self.table_map(*event, known),
+            Event::Rows(event) => self.rows(event, &raw.body, known),
+            Event::Query(event) => return self.query(event, raw.header, known),
             Event::Xid(_) => return self.xid().map(Some),
-            Event::XaPrepare(event) => return self.xa_prepare(&event).map(Some),
+            Event::XaPrepare(event) => return self.xa_prepare(event, known.policy.xa).map(Some),
             Event::PartialUpdateRows(head) => {
                 cascade_is_logged(head.flags, known.cascades)?;
                 self.partial_update(head.table_id, head.flags)
@@ -135,9 +134,9 @@ impl Group {
             Event::Incident(_) => Err(Halt::new(Reason::Incident, "the source lost changes under this GTID")),
             Event::StatementPart(code) => Err(Halt::new(
                 Reason::StatementFormatDml,
-                format!("the transaction holds a {} event", type_name(code)),
+                format!("the transaction holds a {} event", type_name(*code)),
             )),
-            Event::ObsoleteRows(code) | Event::Unknown(code) => Err(unknown(code)),
+            Event::ObsoleteRows(code) | Event::Unknown(code) => Err(unknown(*code)),
             // The stream's own events have been dealt with: these come out of a payload.
             Event::FormatDescription(_)
             | Event::Rotate(_)
@@ -168,7 +167,8 @@ impl Group {
                     "events follow the payload's terminator",
                 ));
             }
-            ended = self.file_event(parse(&inner)?, &inner, known)?;
+            let event = Event::parse(&inner).map_err(|error| inner.malformed(&error))?;
+            ended = self.file_event(&event, &inner, known)?;
         }
         ended.ok_or_else(|| Halt::new(Reason::CompressedPayloadInvalid, "the payload has no terminator"))
     }
@@ -193,17 +193,17 @@ impl Group {
         }
     }
 
-    fn table_map(&mut self, event: &TableMapEvent, known: &mut Known) -> Result<(), Halt> {
+    fn table_map(&mut self, event: TableMapEvent<'_>, known: &mut Known) -> Result<(), Halt> {
         self.item("Table_map")?;
         self.statement_is_over()?;
-        self.statement.announce(event.table_id, known.maps.resolve(event)?)
+        self.statement.announce(event.table_id, known.maps.resolve(event, &known.policy.filter)?)
     }
 
-    fn rows(&mut self, event: RowsEvent, held: usize, cascades: Cascades) -> Result<(), Halt> {
+    fn rows(&mut self, event: &RowsEvent<'_>, body: &Bytes, known: &Known) -> Result<(), Halt> {
         self.item("a rows event")?;
         let (kind, flags) = (event.kind, event.flags);
         if kind != RowsKind::Write {
-            cascade_is_logged(flags, cascades)?;
+            cascade_is_logged(flags, known.cascades)?;
         }
         if let Mapped::Included(map) = self.statement.get(event.table_id)? {
             let halt = |reason, detail| Err(Halt::new(reason, detail).on_table(&map.database, &map.table));
@@ -213,9 +213,11 @@ impl Group {
             if !event.full_images {
                 return halt(Reason::PartialRowImage, "a rows event leaves columns out");
             }
-            let change = RowsChange { map: map.clone(), kind, flags, images: event.images };
+            let images = body.slice_ref(event.images);
+            let change = RowsChange { map: map.clone(), kind, flags, images };
+            let FoldPolicy { max_buffer_bytes, spill, .. } = &known.policy;
             match &self.created {
-                None => self.changes.push(change, held, self.max_buffer_bytes, &*self.spill)?,
+                None => self.changes.push(change, body.len(), *max_buffer_bytes, &**spill)?,
                 // They are in the table when it is read from the source.
                 Some(created) if is_only_table(&created.0, &change.map) => {}
                 Some(_) => return Err(shape("CREATE TABLE … SELECT changes another table")),
@@ -257,13 +259,13 @@ impl Group {
     }
 
     /// With one phase it is the commit of an ordinary transaction.
-    fn xa_prepare(&mut self, event: &XaPrepare) -> Result<Ended, Halt> {
+    fn xa_prepare(&mut self, event: &XaPrepare, policy: XaPolicy) -> Result<Ended, Halt> {
         match self.phase {
             Phase::XaEnded => {
                 let xid = XidDigest::new(&event.gtrid, &event.bqual);
                 self.same_xa(xid)?;
                 self.statement_is_over()?;
-                match self.xa {
+                match policy {
                     _ if event.one_phase => self.commit(),
                     XaPolicy::Track(_) => Ok(Ended::Prepared(xid)),
                     XaPolicy::PassOver => self.commit(),
@@ -284,7 +286,7 @@ impl Group {
 
     fn query(
         &mut self,
-        event: &QueryEvent,
+        event: &QueryEvent<'_>,
         header: EventHeader,
         known: &mut Known,
     ) -> Result<Option<Ended>, Halt> {
@@ -296,9 +298,9 @@ impl Group {
                 known.temporary.note(event.thread_id, change)?;
                 Ok(Some(Ended::Committed))
             }
-            (Phase::Head, statement) => self.first_statement(&statement, event),
+            (Phase::Head, statement) => self.first_statement(&statement, event, known.policy.xa),
             (Phase::Transaction | Phase::CreateTable | Phase::Xa, statement) => {
-                self.inner_statement(statement, event, known.maps.filter())
+                self.inner_statement(statement, event, &known.policy.filter)
             }
             (Phase::XaEnded, statement) => {
                 Err(refusal(&statement, "a statement between XA END and the prepare"))
@@ -307,24 +309,29 @@ impl Group {
     }
 
     /// The statement that follows the GTID: it opens a transaction or commits by itself.
-    fn first_statement(&mut self, statement: &Statement, event: &QueryEvent) -> Result<Option<Ended>, Halt> {
+    fn first_statement(
+        &mut self,
+        statement: &Statement,
+        event: &QueryEvent<'_>,
+        xa: XaPolicy,
+    ) -> Result<Option<Ended>, Halt> {
         match statement {
             Statement::Begin => self.enter(Phase::Transaction),
             Statement::Xa(XaVerb::Start) => {
                 self.xid = Some(named_xid(event)?);
                 self.enter(Phase::Xa);
             }
-            Statement::Xa(XaVerb::Commit) => return self.resolve(event, Verdict::Commit).map(Some),
-            Statement::Xa(XaVerb::Rollback) => return self.resolve(event, Verdict::Rollback).map(Some),
+            Statement::Xa(XaVerb::Commit) => return self.resolve(event, Verdict::Commit, xa).map(Some),
+            Statement::Xa(XaVerb::Rollback) => return self.resolve(event, Verdict::Rollback, xa).map(Some),
             Statement::Commit => return Err(no_transaction("COMMIT")),
             other => return Err(refusal(other, "a statement that begins no transaction")),
         }
         Ok(None)
     }
 
-    fn resolve(&self, event: &QueryEvent, verdict: Verdict) -> Result<Ended, Halt> {
+    fn resolve(&self, event: &QueryEvent<'_>, verdict: Verdict, xa: XaPolicy) -> Result<Ended, Halt> {
         self.may_hold_statements()?;
-        match self.xa {
+        match xa {
             XaPolicy::Track(_) => Ok(Ended::Resolved(named_xid(event)?, verdict)),
             XaPolicy::PassOver => Ok(Ended::Committed),
             XaPolicy::Refuse => Err(shape("a two-phase XA transaction is resolved")),
@@ -334,7 +341,7 @@ impl Group {
     fn ddl(
         &self,
         mut ddl: Ddl,
-        event: &QueryEvent,
+        event: &QueryEvent<'_>,
         header: EventHeader,
         known: &mut Known,
     ) -> Result<Ended, Halt> {
@@ -347,7 +354,7 @@ impl Group {
                 Subject::Either => ddl = Ddl { kind: DdlKind::AlterTable, content: Content::Names, ..ddl },
             }
         }
-        let Some(table) = replicated(&ddl, known.maps.filter()) else { return Ok(Ended::Committed) };
+        let Some(table) = replicated(&ddl, &known.policy.filter) else { return Ok(Ended::Committed) };
         if event.error_code != 0 {
             let detail = format!("{} failed halfway with error {}", ddl.kind.name(), event.error_code);
             return Err(on(Halt::new(Reason::DdlUnsupported, detail), &table));
@@ -368,7 +375,7 @@ impl Group {
     fn inner_statement(
         &mut self,
         statement: Statement,
-        event: &QueryEvent,
+        event: &QueryEvent<'_>,
         filter: &Filter,
     ) -> Result<Option<Ended>, Halt> {
         match (self.phase, statement) {
@@ -408,7 +415,7 @@ impl Group {
 }
 
 /// The halt for an event that needs a GTID and has none.
-pub(super) fn without_gtid(event: &Event, raw: &RawEvent) -> Halt {
+pub(super) fn without_gtid(event: &Event<'_>, raw: &RawEvent) -> Halt {
     let what = type_name(raw.header.event_type);
     let (reason, detail) = match event {
         Event::Query(query) => match classify(query) {
@@ -439,19 +446,15 @@ pub(super) fn without_gtid(event: &Event, raw: &RawEvent) -> Halt {
     Halt::new(reason, detail)
 }
 
-fn parse(raw: &RawEvent) -> Result<Event, Halt> {
-    Event::parse(raw).map_err(|error| raw.malformed(&error))
-}
-
-fn named_xid(event: &QueryEvent) -> Result<XidDigest, Halt> {
-    XidDigest::of_statement(&event.statement)
+fn named_xid(event: &QueryEvent<'_>) -> Result<XidDigest, Halt> {
+    XidDigest::of_statement(event.statement)
         .ok_or_else(|| shape("an XA statement does not name its transaction as the server does"))
 }
 
 /// What gives the statement its meaning besides its text.
-fn facts(event: &QueryEvent, seconds: u32) -> StatementFacts {
+fn facts(event: &QueryEvent<'_>, seconds: u32) -> StatementFacts {
     let micros = event.microseconds.unwrap_or_default();
-    let zone = event.time_zone.as_deref().and_then(|zone| str::from_utf8(zone).ok());
+    let zone = event.time_zone.and_then(|zone| str::from_utf8(zone).ok());
     StatementFacts {
         timestamp_micros: u64::from(seconds) * 1_000_000 + u64::from(micros),
         time_zone: zone.map(str::to_owned),
@@ -461,9 +464,9 @@ fn facts(event: &QueryEvent, seconds: u32) -> StatementFacts {
     }
 }
 
-fn context(event: &QueryEvent) -> Context<'_> {
+fn context<'a>(event: &QueryEvent<'a>) -> Context<'a> {
     Context {
-        default_database: &event.default_db,
+        default_database: event.default_db,
         sql_mode: event.sql_mode,
         client_collation: event.client_charset,
         connection_collation: event.connection_collation,
@@ -471,9 +474,9 @@ fn context(event: &QueryEvent) -> Context<'_> {
 }
 
 /// Whether the statement gives a table a foreign key that acts on the table's rows.
-fn adds_cascade(ddl: &Ddl, event: &QueryEvent) -> bool {
+fn adds_cascade(ddl: &Ddl, event: &QueryEvent<'_>) -> bool {
     matches!(ddl.kind, DdlKind::CreateTable | DdlKind::AlterTable)
-        && statement::has_referential_action(&event.statement, &context(event))
+        && statement::has_referential_action(event.statement, &context(event))
 }
 
 /// An update or delete whose event does not say that the SQL layer has carried out what foreign
@@ -487,8 +490,8 @@ fn cascade_is_logged(flags: u16, cascades: Cascades) -> Result<(), Halt> {
     Err(Halt::new(Reason::CascadeNotLogged, detail))
 }
 
-fn classify(event: &QueryEvent) -> Result<Statement, Halt> {
-    statement::classify(&event.statement, &context(event)).map_err(|unparsed| {
+fn classify(event: &QueryEvent<'_>) -> Result<Statement, Halt> {
+    statement::classify(event.statement, &context(event)).map_err(|unparsed| {
         Halt::new(
             Reason::DdlUnparsed,
             format!("a statement of the kind {} was not understood", unparsed.verb),

@@ -79,12 +79,11 @@ impl StatementMaps {
     }
 }
 
-/// Parsed maps by table id. A statement repeats the announcement of its tables byte by byte, so an
-/// equal body spares the parsing; a different one replaces the entry. Never a source of maps for
+/// Parsed maps by table id. A statement repeats the announcement of its tables but for the flags, so
+/// that a body known spares the parsing; a different one replaces the entry. Never a source of maps for
 /// rows: those come from their own statement's announcements only.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct MapCache {
-    filter: Arc<Filter>,
     entries: BTreeMap<u64, (Bytes, Mapped)>,
     /// Bytes of all bodies in `entries`.
     bytes: usize,
@@ -95,36 +94,18 @@ pub(super) struct MapCache {
 const MAX_CACHE_BYTES: usize = 8 << 20;
 
 impl MapCache {
-    pub(super) fn new(filter: Arc<Filter>) -> Self {
-        Self { filter, entries: BTreeMap::new(), bytes: 0 }
-    }
-
-    pub(super) fn filter(&self) -> &Filter {
-        &self.filter
-    }
-
     /// Decides whether the table is replicated and parses its map if so.
-    pub(super) fn resolve(&mut self, event: &TableMapEvent) -> Result<Mapped, Halt> {
+    pub(super) fn resolve(&mut self, event: TableMapEvent<'_>, filter: &Filter) -> Result<Mapped, Halt> {
         if let Some((body, mapped)) = self.entries.get(&event.table_id)
-            && *body == event.body
+            && TableMap::is_repeated(body, event.body)
         {
             return Ok(mapped.clone());
         }
         // A copy of its own: a slice would keep the whole receive buffer alive.
-        let body = Bytes::copy_from_slice(&event.body);
-        let mapped = self.read(&body)?;
+        let body = Bytes::copy_from_slice(event.body);
+        let mapped = read(&body, filter)?;
         self.keep(event.table_id, body, mapped.clone());
         Ok(mapped)
-    }
-
-    fn read(&self, body: &Bytes) -> Result<Mapped, Halt> {
-        let (database, table) =
-            TableMap::names(body).map_err(|error| Halt::new(Reason::EventMalformed, error.to_string()))?;
-        if !self.filter.matches(database, table) {
-            return Ok(Mapped::Filtered);
-        }
-        let map = TableMap::parse(body).map_err(|error| Halt::from(error).on_table(database, table))?;
-        Ok(Mapped::Included(Arc::new(map)))
     }
 
     fn keep(&mut self, table_id: u64, body: Bytes, mapped: Mapped) {
@@ -137,4 +118,14 @@ impl MapCache {
             self.bytes -= replaced.len();
         }
     }
+}
+
+fn read(body: &Bytes, filter: &Filter) -> Result<Mapped, Halt> {
+    let (database, table) =
+        TableMap::names(body).map_err(|error| Halt::new(Reason::EventMalformed, error.to_string()))?;
+    if !filter.matches(database, table) {
+        return Ok(Mapped::Filtered);
+    }
+    let map = TableMap::parse(body).map_err(|error| Halt::from(error).on_table(database, table))?;
+    Ok(Mapped::Included(Arc::new(map)))
 }

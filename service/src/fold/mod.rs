@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use crate::binlog::event::{Event, EventHeader, GtidEvent, RawEvent, event_type, type_name};
 use crate::fold::group::{Ended, Group};
-use crate::fold::maps::{MapCache, StatementMaps};
+use crate::fold::maps::MapCache;
 use crate::fold::spill::Spill;
 use crate::fold::temporary::TemporaryTables;
 use crate::fold::unit::{Fingerprint, Landmark, Prepared, SchemaChange, Transaction, Unit};
@@ -112,7 +112,6 @@ pub enum Step {
 /// The state between two events.
 #[derive(Debug)]
 pub struct Fold {
-    policy: FoldPolicy,
     position: GtidSet,
     overlap: Option<Overlap>,
     /// By GTID. There is more than one of a GTID where tables were copied from different histories.
@@ -120,14 +119,15 @@ pub struct Fold {
     known: Known,
     pool: Pool,
     state: State,
+    /// Memory that one group leaves to the next.
+    spare: Option<Box<Group>>,
 }
 
 /// What outlives a group.
 #[derive(Debug)]
 struct Known {
+    policy: FoldPolicy,
     maps: MapCache,
-    /// Empty: memory that one group leaves to the next.
-    statement: StatementMaps,
     cascades: Cascades,
     temporary: TemporaryTables,
     /// What a `time_zone` of `SYSTEM` is on the source.
@@ -146,6 +146,15 @@ enum State {
     Halted(Box<Halt>),
 }
 
+/// What an event means for the group in hand.
+enum Progress {
+    /// More is to come, or nothing has begun.
+    Inside,
+    /// The overlapped group has been passed over.
+    Verified,
+    Ended(Box<Group>, Ended),
+}
+
 #[derive(Debug)]
 struct Skip {
     gtid: Gtid,
@@ -161,17 +170,16 @@ impl Fold {
     /// is dropped: the source contradicts the dump request, but its effect is there already.
     #[must_use]
     pub fn new(start: GtidSet, overlap: Option<Overlap>, policy: FoldPolicy) -> Self {
-        let maps = MapCache::new(Arc::clone(&policy.filter));
+        let pool = Pool::new(policy.xa.bounds(), BTreeSet::new());
         let known = Known {
-            maps,
-            statement: StatementMaps::default(),
+            maps: MapCache::default(),
             cascades: policy.cascades,
             temporary: TemporaryTables::default(),
             system_time_zone: None,
+            policy,
         };
-        let pool = Pool::new(policy.xa.bounds(), BTreeSet::new());
         let landmarks = BTreeMap::new();
-        Self { policy, position: start, overlap, landmarks, known, pool, state: State::Idle }
+        Self { position: start, overlap, landmarks, known, pool, state: State::Idle, spare: None }
     }
 
     /// Tells of transactions that rows were copied with and the stream has yet to pass: one that has
@@ -188,7 +196,7 @@ impl Fold {
     /// may be resolved without having been prepared in it. A prepare in the stream takes precedence.
     #[must_use]
     pub fn with_startup_xids(mut self, xids: BTreeSet<XidDigest>) -> Self {
-        self.pool = Pool::new(self.policy.xa.bounds(), xids);
+        self.pool = Pool::new(self.known.policy.xa.bounds(), xids);
         self
     }
 
@@ -218,7 +226,12 @@ impl Fold {
     /// A halt drops the open group and is terminal: every later call returns it again.
     pub fn step(&mut self, event: RawEvent) -> Result<Step, Halt> {
         let state = std::mem::replace(&mut self.state, State::Idle);
-        let step = self.advance(state, &event);
+        let step = match self.advance(state, &event) {
+            Ok(Progress::Inside) => return Ok(Step::Continue),
+            Ok(Progress::Verified) => return Ok(Step::OverlapVerified),
+            Ok(Progress::Ended(group, ended)) => self.release(group, ended).map(Step::Unit),
+            Err(halt) => Err(halt),
+        };
         if let Err(halt) = &step {
             self.state = State::Halted(Box::new(halt.clone()));
         }
@@ -240,30 +253,31 @@ impl Fold {
     }
 
     /// Folds an event in this state, which has been taken out, and leaves the next one in its place.
-    fn advance(&mut self, state: State, raw: &RawEvent) -> Result<Step, Halt> {
+    fn advance(&mut self, state: State, raw: &RawEvent) -> Result<Progress, Halt> {
         match state {
             State::Idle => self.between_groups(raw),
             State::Skipping(mut skip) => {
                 skip.extent.advance(&raw.header).map_err(|halt| halt.at_gtid(&skip.gtid))?;
                 match (skip.extent.is_complete(), skip.is_overlap) {
                     (false, _) => self.state = State::Skipping(skip),
-                    (true, true) => return Ok(Step::OverlapVerified),
+                    (true, true) => return Ok(Progress::Verified),
                     (true, false) => {}
                 }
-                Ok(Step::Continue)
+                Ok(Progress::Inside)
             }
-            State::Open(mut group) => {
-                match group.event(raw, &mut self.known).map_err(|halt| halt.at_gtid(group.gtid()))? {
-                    Some(ended) => return self.release(*group, ended).map(Step::Unit),
-                    None => self.state = State::Open(group),
+            State::Open(mut group) => match group.event(raw, &mut self.known) {
+                Ok(None) => {
+                    self.state = State::Open(group);
+                    Ok(Progress::Inside)
                 }
-                Ok(Step::Continue)
-            }
+                Ok(Some(ended)) => Ok(Progress::Ended(group, ended)),
+                Err(halt) => Err(halt.at_gtid(&group.head().gtid)),
+            },
             State::Halted(halt) => Err(*halt),
         }
     }
 
-    fn between_groups(&mut self, raw: &RawEvent) -> Result<Step, Halt> {
+    fn between_groups(&mut self, raw: &RawEvent) -> Result<Progress, Halt> {
         self.state = match Event::parse(raw).map_err(|error| raw.malformed(&error))? {
             Event::Gtid(head) => self.open(head, &raw.header)?,
             Event::FormatDescription(description) => {
@@ -279,7 +293,7 @@ impl Fold {
             | Event::Ignorable(_) => State::Idle,
             event => return Err(group::without_gtid(&event, raw)),
         };
-        Ok(Step::Continue)
+        Ok(Progress::Inside)
     }
 
     fn open(&mut self, head: GtidEvent, header: &EventHeader) -> Result<State, Halt> {
@@ -296,20 +310,24 @@ impl Fold {
         Ok(if is_overlap || self.position.contains(&head.gtid) {
             State::Skipping(Box::new(Skip { gtid: head.gtid, extent, is_overlap }))
         } else {
-            let statement = std::mem::take(&mut self.known.statement);
-            State::Open(Box::new(Group::new(head, extent, statement, &self.policy)))
+            State::Open(match self.spare.take() {
+                Some(mut group) => {
+                    group.renew(head, extent);
+                    group
+                }
+                None => Box::new(Group::new(head, extent)),
+            })
         })
     }
 
     /// The only way out for rows: the group has reached its terminator and is whole.
-    fn release(&mut self, group: Group, ended: Ended) -> Result<Unit, Halt> {
-        let (head, changes, statement) = group.finish()?;
-        self.known.statement = statement.emptied();
-        let fingerprint = fingerprint(&head);
-        let gtid = head.gtid;
+    fn release(&mut self, mut group: Box<Group>, ended: Ended) -> Result<Unit, Halt> {
+        let changes = group.finish()?;
+        let (gtid, fingerprint) = (group.head().gtid.clone(), fingerprint(group.head()));
+        self.spare = Some(group);
         Ok(match ended {
             Ended::Prepared(xid) => {
-                let pooled = self.pool.prepare(xid, &gtid, changes, &*self.policy.spill);
+                let pooled = self.pool.prepare(xid, &gtid, changes, &*self.known.policy.spill);
                 pooled.map_err(|halt| halt.at_gtid(&gtid))?;
                 // Not processed: nothing has happened yet.
                 Unit::Prepared(Prepared { gtid, fingerprint })
@@ -334,9 +352,8 @@ impl Fold {
             }
             Ended::SchemaChange(change) => {
                 let (statement, facts) = *change;
-                let facts = Box::new(facts);
                 self.position.insert(&gtid);
-                Unit::SchemaChange(SchemaChange { gtid, fingerprint, statement, facts })
+                Unit::SchemaChange(Box::new(SchemaChange { gtid, fingerprint, statement, facts }))
             }
         })
     }

@@ -17,7 +17,8 @@ use crate::schema::alter::StatementFacts;
 pub enum Unit {
     Transaction(Transaction),
     Prepared(Prepared),
-    SchemaChange(SchemaChange),
+    /// Apart: it is as large as it is rare.
+    SchemaChange(Box<SchemaChange>),
 }
 
 impl Unit {
@@ -162,5 +163,5 @@ pub struct SchemaChange {
     pub gtid: Gtid,
     pub fingerprint: Fingerprint,
     pub statement: super::statement::Ddl,
-    pub facts: Box<StatementFacts>,
+    pub facts: StatementFacts,
 }

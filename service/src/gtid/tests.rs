@@ -207,6 +207,13 @@ fn build(model: &BTreeSet<Triple>) -> GtidSet {
 
 proptest! {
     #[test]
+    fn uuids_are_in_the_order_of_their_bytes(one: [u8; 16], other: [u8; 16], common in 0..16_usize) {
+        let mut other = other;
+        other[..common].copy_from_slice(&one[..common]);
+        prop_assert_eq!(Uuid(one).cmp(&Uuid(other)), one.cmp(&other));
+    }
+
+    #[test]
     fn text_and_wire_round_trip(model in triples()) {
         let set = build(&model);
         let read: GtidSet = set.to_string().parse().unwrap();

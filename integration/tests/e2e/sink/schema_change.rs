@@ -150,7 +150,7 @@ fn what_concerns_no_table_passes() {
     });
 }
 
-fn drop_database(gno: u64, database: &str) -> tidegate::fold::unit::SchemaChange {
+fn drop_database(gno: u64, database: &str) -> Box<tidegate::fold::unit::SchemaChange> {
     let mut change = ddl(gno, DdlKind::DropDatabase, &[]);
     change.statement.databases = vec![database.to_owned()];
     change

@@ -151,11 +151,11 @@ pub(super) fn transaction(gno: u64, changes: Vec<RowsChange>) -> Transaction {
 }
 
 /// A DDL statement with this number.
-pub(super) fn ddl(gno: u64, kind: DdlKind, tables: &[&TableName]) -> SchemaChange {
+pub(super) fn ddl(gno: u64, kind: DdlKind, tables: &[&TableName]) -> Box<SchemaChange> {
     let tables = tables.iter().map(|name| (*name).clone()).collect();
     let statement = Ddl { kind, tables, databases: Vec::new(), content: Content::Names };
-    let facts = Box::default();
-    SchemaChange { gtid: gtid(gno), fingerprint: fingerprint(gno), statement, facts }
+    let facts = Default::default();
+    Box::new(SchemaChange { gtid: gtid(gno), fingerprint: fingerprint(gno), statement, facts })
 }
 
 /// How a table map shows a nullable column of this type.

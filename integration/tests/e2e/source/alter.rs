@@ -120,7 +120,7 @@ async fn logged(fixture: &Fixture<'_>, dump: &mut Dump, fold: &mut Fold) -> Resu
         if let Step::Unit(Unit::SchemaChange(change)) = fold.step(next(dump).await?)? {
             ensure!(change.statement.tables[0].database == fixture.source, "another database");
             if change.statement.kind == DdlKind::AlterTable {
-                return Ok(change);
+                return Ok(*change);
             }
         }
     }

@@ -198,7 +198,7 @@ async fn rows_of_event(dump: &mut Dump, model: &TableModel) -> Result<Vec<String
     loop {
         match Event::parse(&next(dump).await?)? {
             Event::TableMap(event) => {
-                let parsed = TableMap::parse(&event.body)?;
+                let parsed = TableMap::parse(event.body)?;
                 if parsed.table == model.name.table && parsed.database == model.name.database {
                     map = Some((event.table_id, parsed));
                 }
@@ -210,7 +210,7 @@ async fn rows_of_event(dump: &mut Dump, model: &TableModel) -> Result<Vec<String
                 }
                 check_map(model, map)?;
                 let reader = RowReader::new(map);
-                let mut images = &rows.images[..];
+                let mut images = rows.images;
                 let mut all = Vec::new();
                 while !images.is_empty() {
                     let mut cells: Vec<Cell<'_>> = Vec::new();

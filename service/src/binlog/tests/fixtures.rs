@@ -34,8 +34,9 @@ pub(super) fn raw(scenario: &str) -> Vec<RawEvent> {
     bytes(scenario).into_iter().map(|event| envelope.open(event).unwrap()).collect()
 }
 
-pub(super) fn parsed(scenario: &str) -> Vec<Event> {
-    raw(scenario).iter().map(|event| Event::parse(event).unwrap()).collect()
+/// What they are parsed from lives as long as the tests.
+pub(super) fn parsed(scenario: &str) -> Vec<Event<'static>> {
+    raw(scenario).leak().iter().map(|event| Event::parse(event).unwrap()).collect()
 }
 
 /// What the server's SELECTs printed, one row a line; none if the scenario has no SELECT.

@@ -47,7 +47,7 @@ fn captured_transactions_inflate_event_by_event() {
     let total: u64 = events.iter().map(|event| u64::from(event.header.event_length)).sum();
     assert_eq!(total, plain.uncompressed_size);
     assert!(events.iter().all(|event| event.header.log_pos == 0));
-    let rows: Vec<RowsEvent> = events
+    let rows: Vec<RowsEvent<'_>> = events
         .iter()
         .filter_map(
             |event| if let Event::Rows(rows) = Event::parse(event).unwrap() { Some(rows) } else { None },
@@ -127,7 +127,7 @@ fn errors_become_the_halts_of_the_catalogue() {
 }
 
 /// A TRANSACTION_PAYLOAD body of the given head fields.
-fn head(fields: &[(u8, &[u8])], payload: &[u8]) -> Option<Event> {
+fn head(fields: &[(u8, &[u8])], payload: &[u8]) -> Option<Event<'static>> {
     let mut body = Vec::new();
     for (kind, value) in fields {
         body.extend([*kind, value.len() as u8]);
@@ -137,7 +137,7 @@ fn head(fields: &[(u8, &[u8])], payload: &[u8]) -> Option<Event> {
     body.extend(payload);
     let header =
         crate::binlog::event::open_inner(inner(event_type::TRANSACTION_PAYLOAD, &body).into()).unwrap();
-    Event::parse(&header).ok()
+    Event::parse(Box::leak(Box::new(header))).ok()
 }
 
 #[test]

@@ -31,10 +31,10 @@ static ROWS: LazyLock<Vec<(TableMap, Bytes)>> = LazyLock::new(|| {
     let mut last = None;
     for raw in EVENTS.iter() {
         match Event::parse(raw) {
-            Ok(Event::TableMap(event)) => last = TableMap::parse(&event.body).ok(),
+            Ok(Event::TableMap(event)) => last = TableMap::parse(event.body).ok(),
             Ok(Event::Rows(event)) if event.full_images => {
                 if let Some(map) = last.as_ref().filter(|map| map.table_id == event.table_id) {
-                    pairs.push((map.clone(), event.images));
+                    pairs.push((map.clone(), raw.body.slice_ref(event.images)));
                 }
             }
             _ => {}
@@ -47,8 +47,8 @@ static ROWS: LazyLock<Vec<(TableMap, Bytes)>> = LazyLock::new(|| {
 fn digest(raw: &RawEvent) {
     match Event::parse(raw) {
         Ok(Event::TableMap(event)) => {
-            let names = TableMap::names(&event.body).is_ok();
-            if let Ok(map) = TableMap::parse(&event.body) {
+            let names = TableMap::names(event.body).is_ok();
+            if let Ok(map) = TableMap::parse(event.body) {
                 assert!(names);
                 assert!(map.columns.len() <= event.body.len());
                 assert!(map.key.iter().all(|index| *index < map.columns.len()));

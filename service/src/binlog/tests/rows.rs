@@ -93,9 +93,9 @@ pub(super) fn images(scenario: &str) -> Vec<(std::sync::Arc<TableMap>, Vec<Strin
     for event in fixtures::parsed(scenario) {
         match event {
             Event::TableMap(event) => {
-                let map = TableMap::parse(&event.body).unwrap();
+                let map = TableMap::parse(event.body).unwrap();
                 assert_eq!(map.table_id, event.table_id);
-                assert_eq!(TableMap::names(&event.body), Ok((map.database.as_str(), map.table.as_str())));
+                assert_eq!(TableMap::names(event.body), Ok((map.database.as_str(), map.table.as_str())));
                 maps.insert(event.table_id, std::sync::Arc::new(map));
             }
             Event::Rows(event) => {
@@ -103,7 +103,7 @@ pub(super) fn images(scenario: &str) -> Vec<(std::sync::Arc<TableMap>, Vec<Strin
                 assert_eq!(event.columns, map.columns.len());
                 assert!(event.full_images);
                 let reader = RowReader::new(map);
-                let mut images = &event.images[..];
+                let mut images = event.images;
                 while !images.is_empty() {
                     let mut row = Vec::new();
                     reader
@@ -249,7 +249,7 @@ fn the_first_error_of_the_caller_stops_the_row() {
     }
     for event in fixtures::parsed("numbers").windows(2) {
         if let [Event::TableMap(map), Event::Rows(rows)] = event {
-            let reader = RowReader::new(&TableMap::parse(&map.body).unwrap());
+            let reader = RowReader::new(&TableMap::parse(map.body).unwrap());
             let stop = |index, _: Cell<'_>| if index == 2 { Err(Stopped(index)) } else { Ok(()) };
             assert_eq!(reader.read_row(&mut &rows.images[..], stop), Err(Stopped(2)));
         }

@@ -10,7 +10,7 @@ use crate::halt::{Halt, Reason};
 /// The last map of each table of a scenario.
 fn maps(scenario: &str) -> HashMap<String, TableMap> {
     let maps = fixtures::parsed(scenario).into_iter().filter_map(|event| match event {
-        Event::TableMap(event) => Some(TableMap::parse(&event.body).unwrap()),
+        Event::TableMap(event) => Some(TableMap::parse(event.body).unwrap()),
         _ => None,
     });
     maps.map(|map| (map.table.clone(), map)).collect()
@@ -170,13 +170,13 @@ fn minimal_metadata_is_refused_by_name() {
     let results: Vec<_> = fixtures::parsed("unsupported")
         .into_iter()
         .filter_map(|event| match event {
-            Event::TableMap(event) => Some((TableMap::parse(&event.body), event)),
+            Event::TableMap(event) => Some((TableMap::parse(event.body), event)),
             _ => None,
         })
         .collect();
     let (last, event) = results.last().unwrap();
     assert_eq!(*last, Err(TableMapError::NoColumnNames));
-    assert_eq!(TableMap::names(&event.body), Ok(("s", "t")));
+    assert_eq!(TableMap::names(event.body), Ok(("s", "t")));
     assert_eq!(Halt::from(TableMapError::NoColumnNames).reason, Reason::RowMetadataNotFull);
     assert_eq!(results.iter().filter(|(result, _)| result.is_ok()).count(), results.len() - 1);
 }
@@ -194,6 +194,20 @@ fn body(types: &[u8], metadata: &[u8], optional: &[(u8, &[u8])]) -> Bytes {
         body.extend(*value);
     }
     body.into()
+}
+
+#[test]
+fn a_map_is_repeated_whatever_its_flags_say_of_the_statement() {
+    let first = body(&[3], &[], &[(4, b"\x01c")]);
+    let mut again = first.to_vec();
+    again[6] |= 2;
+    assert!(TableMap::is_repeated(&first, &again));
+    for at in (0..first.len()).filter(|at| !matches!(at, 6 | 7)) {
+        let mut other = first.to_vec();
+        other[at] ^= 1;
+        assert!(!TableMap::is_repeated(&first, &other), "byte {at}");
+    }
+    assert!(!TableMap::is_repeated(&first, &first[..first.len() - 1]));
 }
 
 fn parse_one(code: u8, metadata: &[u8], optional: &[(u8, &[u8])]) -> Result<Encoding, TableMapError> {

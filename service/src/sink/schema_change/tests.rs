@@ -84,7 +84,7 @@ impl Tables {
         let statement = Ddl { kind, tables, databases: vec!["app".to_owned()], content };
         let fingerprint =
             Fingerprint { original_commit_micros: 0, immediate_commit_micros: 0, transaction_length: 0 };
-        let (gtid, facts) = (GTID.parse().unwrap(), Box::new(StatementFacts::default()));
+        let (gtid, facts) = (GTID.parse().unwrap(), StatementFacts::default());
         let change = SchemaChange { gtid, fingerprint, statement, facts };
         let (lock_wait_timeout, lock_deadline) = (Duration::from_secs(1), Duration::from_secs(1));
         let config =
