@@ -60,10 +60,10 @@ const READ_UNIQUE_INDEXES: &str = "\
 /// Triggers and rules, of the table and its partitions, that session_replication_role = replica does not
 /// silence. The rule of a view is the view itself.
 const READ_FIRING: &str = "\
-    WITH tree AS (SELECT $1::oid AS oid UNION SELECT p.relid::oid FROM pg_partition_tree($1::oid::regclass) p) \
-    SELECT tgname::text FROM pg_trigger JOIN tree ON tgrelid = oid WHERE NOT tgisinternal AND tgenabled IN ('R', 'A') \
+    WITH tree AS (SELECT $1::oid AS member UNION SELECT p.relid::oid FROM pg_partition_tree($1::oid::regclass) p) \
+    SELECT tgname::text FROM pg_trigger JOIN tree ON tgrelid = member WHERE NOT tgisinternal AND tgenabled IN ('R', 'A') \
     UNION \
-    SELECT rulename::text FROM pg_rewrite JOIN tree ON ev_class = oid WHERE ev_type <> '1' AND ev_enabled IN ('R', 'A') \
+    SELECT rulename::text FROM pg_rewrite JOIN tree ON ev_class = member WHERE ev_type <> '1' AND ev_enabled IN ('R', 'A') \
     ORDER BY 1";
 
 const READ_PARTITIONS: &str = "\
