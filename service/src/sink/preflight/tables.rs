@@ -143,15 +143,17 @@ async fn check_free(client: &Client, model: &TableModel, findings: &mut Vec<Find
     // What can't be looked at may have rows.
     let has_rows = !may_use || scalar::<bool>(client, &statements::has_rows(&model)?, &[]).await?;
     let way_out = way_out(client, &model.name, found.kind).await?;
+    let is_native = model.details.target_partitions.native().is_some();
+    let holds_rows = found.kind == if is_native { 'p' } else { 'r' };
     for difference in catalog::differences(client, &model, &found, Uniqueness::OfKey).await? {
-        let fix = if has_rows || found.kind != 'r' {
+        let fix = if has_rows || !holds_rows {
             way_out.clone()
         } else {
             format!("DROP TABLE {table} -- it has no rows, and Tidegate creates it; or alter it as described")
         };
         findings.push(Finding::error("target.table", format!("{table}: {difference}"), EXACT, fix));
     }
-    if may_use && has_rows && found.kind == 'r' {
+    if may_use && has_rows && holds_rows {
         findings.push(Finding::error(
             "target.table_rows",
             format!("{table} has rows, and no pipeline writes it"),
