@@ -2,6 +2,7 @@
 //! and no row is without a place.
 
 use anyhow::{Context, Result, ensure};
+use tidegate_integration::postgres::TARGET_ROLE;
 use tidegate_integration::{Config, Fixture, Servers, Tidegate, run};
 
 /// A table of every kind that the target can have, and of others. `NOTES` has their rows' keys.
@@ -167,4 +168,87 @@ async fn same_places(fixture: &Fixture<'_>) -> Result<()> {
     let (source, target) = places(fixture).await?;
     ensure!(!source.is_empty() && source == target, "on the source {source:?}, on the target {target:?}");
     Ok(())
+}
+
+/// What `check` says of the target's tables, by finding.
+async fn checked(config: Config) -> Result<String> {
+    let output = Tidegate::prepare(config)?.cli(&["check"]).await?;
+    ensure!(output.code == Some(4), "{:?}: {}", output.code, output.stdout);
+    Ok(output.stdout)
+}
+
+/// A pipeline with this configuration halts over a table.
+async fn halts(config: Config, detail: &str) -> Result<()> {
+    let tidegate = Tidegate::start(config).await?;
+    let halt = tidegate.wait_halt().await?;
+    ensure!(halt["reason"] == "target_drift" && halt.to_string().contains(detail), "{halt}");
+    Ok(())
+}
+
+#[test]
+fn a_table_stays_as_it_was_made() {
+    run(async {
+        let servers = Servers::shared().await?;
+        let fixture = servers.fixture("partition_settings").await?;
+        let (one, two) = (fixture.source.clone(), format!("{}_two", fixture.source));
+        let range = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))";
+        let tables = format!(
+            "CREATE TABLE made (id INT AUTO_INCREMENT PRIMARY KEY, v INT) {range}; INSERT INTO made VALUES (1, 1), (11, 11);
+             CREATE TABLE hand (id INT PRIMARY KEY) {range}; INSERT INTO hand VALUES (1), (11);
+             CREATE DATABASE {two}; CREATE TABLE {two}.made_p0 (id INT PRIMARY KEY)"
+        );
+        fixture.source(&tables).await?;
+        fixture
+            .target(&format!(
+                "CREATE SCHEMA {one} AUTHORIZATION {TARGET_ROLE}; CREATE TABLE {one}.hand (id int PRIMARY KEY) PARTITION BY RANGE (id);
+ ALTER TABLE {one}.hand OWNER TO {TARGET_ROLE}"
+            ))
+            .await?;
+        let include = vec![format!("{one}.*"), format!("{two}.*")];
+        let plain = || fixture.config().set("tables.include", include.clone());
+        let native = || config(&fixture).set("tables.include", include.clone());
+
+        ensure!(checked(plain()).await?.contains("hand\": it is not an ordinary table: it is partitioned"));
+        ensure!(checked(native()).await?.contains("hand\": it has no DEFAULT partition"));
+        fixture.target(&format!("CREATE TABLE {one}.rest PARTITION OF {one}.hand DEFAULT")).await?;
+        let tidegate = Tidegate::start(native()).await?;
+        tidegate.wait_state("streaming").await?;
+        // The table takes its partitions along to another schema, where the name of one is taken.
+        let moved = format!(
+            "INSERT INTO hand VALUES (2), (12); RENAME TABLE made TO {two}.made; INSERT INTO {two}.made (v) VALUES (12), (13);
+             DELETE FROM {two}.made WHERE id = 1; ALTER TABLE hand ADD PARTITION (PARTITION p2 VALUES LESS THAN (30)); INSERT INTO hand VALUES (29)"
+        );
+        fixture.source(&moved).await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        let ids = format!("SELECT id, v FROM {two}.made ORDER BY id");
+        let (source, target) = (fixture.source_rows(&ids).await?, fixture.target_rows(&ids).await?);
+        ensure!(source == target, "{source:?} and {target:?}");
+        let schemas = format!(
+            "SELECT string_agg(DISTINCT relnamespace::regnamespace::text, ',') FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
+             WHERE inhparent = '{two}.made'::regclass"
+        );
+        ensure!(
+            fixture.target_scalar(&schemas).await?.as_deref() == Some(&two),
+            "partitions were left behind"
+        );
+        let by_hand = format!("SELECT count(*) FROM {one}.rest");
+        ensure!(
+            fixture.target_scalar(&by_hand).await?.as_deref() == Some("5"),
+            "the table that was there is not used"
+        );
+        ensure!(tidegate.stop().await? == Some(0), "SIGTERM ends with 0");
+
+        halts(plain(), "schema.partitions is plain").await?;
+        ensure!(checked(plain()).await?.contains("target.partitions"));
+        let one_left = with_table(native(), &fixture, "hand", "plain");
+        halts(one_left, &format!("{one}.hand")).await?;
+        let tidegate = Tidegate::start(native()).await?;
+        fixture.source("INSERT INTO hand VALUES (3)").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        ensure!(tidegate.stop().await? == Some(0), "SIGTERM ends with 0");
+        fixture.target(&format!("ALTER TABLE {one}.hand DETACH PARTITION {one}.rest")).await?;
+        halts(native(), "it has no DEFAULT partition").await
+    });
 }
