@@ -32,26 +32,30 @@ const SCENARIO: Scenario = Scenario {
 #[test]
 fn partitions_change_with_those_of_the_source() {
     run(async {
-        let config = |config: Config| config.set("schema.partitions", "native");
-        follow(&SCENARIO, config, |fixture, _| async move {
-            let sql = "SELECT concat_ws(' ', c.relname, pg_get_partkeydef(c.oid), (SELECT string_agg(pg_get_expr(p.relpartbound, p.oid), ' ' ORDER BY p.oid)
+        let fixture = Servers::shared().await?.fixture(SCENARIO.name).await?;
+        fixture.source(SCENARIO.setup).await?;
+        let tidegate = Tidegate::start(fixture.config().set("schema.partitions", "native")).await?;
+        tidegate.wait_state("streaming").await?;
+        change(&fixture, &tidegate, &SCENARIO, Way::Killed).await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+        let sql = "SELECT concat_ws(' ', c.relname, pg_get_partkeydef(c.oid), (SELECT string_agg(pg_get_expr(p.relpartbound, p.oid), ' ' ORDER BY p.oid)
                     FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhrelid WHERE i.inhparent = c.oid))
                 FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'p' ORDER BY c.relname COLLATE \"C\"";
-            let found: Vec<String> = fixture.target_rows(sql).await?.into_iter().flatten().flatten().collect();
-            let expected = [
-                "moved RANGE (id) FOR VALUES FROM (MINVALUE) TO ('10') FOR VALUES FROM ('10') TO ('20') DEFAULT",
-                "ph HASH (id) FOR VALUES WITH (modulus 3, remainder 0) FOR VALUES WITH (modulus 3, remainder 1) \
+        let found: Vec<String> = fixture.target_rows(sql).await?.into_iter().flatten().flatten().collect();
+        let expected = [
+            "moved RANGE (id) FOR VALUES FROM (MINVALUE) TO ('10') FOR VALUES FROM ('10') TO ('20') DEFAULT",
+            "ph HASH (id) FOR VALUES WITH (modulus 3, remainder 0) FOR VALUES WITH (modulus 3, remainder 1) \
                  FOR VALUES WITH (modulus 3, remainder 2)",
-                "plain RANGE (id) FOR VALUES FROM (MINVALUE) TO (10) FOR VALUES FROM (10) TO (1000) DEFAULT",
-                "pt RANGE (created) FOR VALUES FROM (MINVALUE) TO ('2024-01-01') FOR VALUES FROM ('2024-01-01') TO ('2025-01-01') \
+            "plain RANGE (id) FOR VALUES FROM (MINVALUE) TO (10) FOR VALUES FROM (10) TO (1000) DEFAULT",
+            "pt RANGE (created) FOR VALUES FROM (MINVALUE) TO ('2024-01-01') FOR VALUES FROM ('2024-01-01') TO ('2025-01-01') \
                  FOR VALUES FROM ('2025-01-01') TO (MAXVALUE) DEFAULT",
-            ];
-            ensure!(found == expected, "{found:?}");
-            // Only rows of no partition of the source's are there, and it has none.
-            let left = "SELECT count(*) FROM (SELECT id FROM pt_default UNION ALL SELECT id FROM plain_default) d";
-            ensure!(fixture.target_scalar(left).await?.as_deref() == Some("0"), "rows in a default partition");
-            Ok(())
-        })
-        .await
+        ];
+        ensure!(found == expected, "{found:?}");
+        // Only rows of no partition of the source's are there, and it has none.
+        let left =
+            "SELECT count(*) FROM (SELECT id FROM pt_default UNION ALL SELECT id FROM plain_default) d";
+        ensure!(fixture.target_scalar(left).await?.as_deref() == Some("0"), "rows in a default partition");
+        Ok(())
     });
 }
