@@ -10,6 +10,7 @@ mod frozen;
 mod halts;
 mod harness;
 mod history;
+mod partitions;
 mod policies;
 mod restored;
 mod round_trip;

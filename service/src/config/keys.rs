@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::schema::collation::CollationChoice;
+use crate::schema::partitions::PartitionChoice;
 use crate::schema::policy::ValueKind;
 
 /// What a key takes, with its bounds.
@@ -197,6 +198,8 @@ pub(super) const KEYS: &[Key] = &[
 
     key("schema.collation", Kind::Choice(CollationChoice::NAMES), Value("bytes"),
         "How the target compares texts. `bytes`: in keys by their bytes, elsewhere by the database's collation. `mysql`: CHAR, VARCHAR and TEXT columns that MySQL does not compare by bytes get a nondeterministic ICU collation that ignores case and accents as MySQL's does, for the application that moves; rows are still found by bytes. `tidegate plan` tells what it changes, `tidegate check --data` counts the rows that the two may judge differently. A table that is copied already keeps its collations."),
+    key("schema.partitions", Kind::Choice(PartitionChoice::NAMES), Value("plain"),
+        "What partitioned tables become. `plain`: one plain table each. `native`: partitioned on the target too, by RANGE, LIST or HASH, where MySQL's rule for the place of a row is one that PostgreSQL has (README); other tables stay plain, and `tidegate plan` tells why. RANGE and LIST get a DEFAULT partition beside those of the source. A change of the table's partitions copies it again. A table that is copied already is not changed: a setting that does not go with it halts with `target_drift`."),
 
     key("snapshot.parallelism", Kind::Integer { min: 1, max: 64 }, Value("4"),
         "Connections that read a table at once, each with one that writes. Also the number of read views that a copy holds open on the source."),

@@ -1,5 +1,5 @@
-//! `[schema]`: for all columns by the table of keys, and for single columns by tables named after
-//! them.
+//! `[schema]`: for all columns and tables by the table of keys, and for single ones by tables named
+//! after them.
 
 use toml::Value as Toml;
 
@@ -7,38 +7,58 @@ use super::Problems;
 use super::settings::Settings;
 use crate::schema::collation::CollationChoice;
 use crate::schema::overrides::Overrides;
+use crate::schema::partitions::PartitionChoice;
 
 /// The section's name.
 pub(super) const SECTION: &str = "schema";
 
 const COLLATION: &str = "collation";
+const PARTITIONS: &str = "partitions";
 
-/// How the texts of one column are compared, as the file has it.
-pub(super) type ColumnCollation = (String, CollationChoice);
+/// What the file has of single columns and tables.
+#[derive(Debug, Default)]
+pub(super) struct Single {
+    collations: Vec<(String, CollationChoice)>,
+    partitions: Vec<(String, PartitionChoice)>,
+}
 
-/// Reads the tables of single columns; whether the columns are there is for the source to say.
-pub(super) fn of_columns(section: &toml::Table, problems: &mut Problems) -> Vec<ColumnCollation> {
-    let mut collations = Vec::new();
-    for (column, content) in section {
+/// Reads the tables of single columns and tables; whether they are there is for the source to say.
+pub(super) fn of_single(section: &toml::Table, problems: &mut Problems) -> Single {
+    let mut single = Single::default();
+    for (name, content) in section {
         let Toml::Table(content) = content else { continue };
-        if column.split('.').count() < 3 || column.split('.').any(str::is_empty) {
-            let message = "is no column: write [schema.\"database.table.column\"], in quotes";
-            problems.add(format!("{SECTION}.{column:?}"), message);
+        let parts = name.split('.').count();
+        if parts < 2 || name.split('.').any(str::is_empty) {
+            let message = "is no column and no table: write [schema.\"database.table.column\"] or \
+                [schema.\"database.table\"], in quotes";
+            problems.add(format!("{SECTION}.{name:?}"), message);
             continue;
         }
         for (key, value) in content {
-            let path = format!("{SECTION}.{column:?}.{key}");
-            if key != COLLATION {
-                problems.add(path, format!("is no setting of a column: there is {COLLATION}"));
-                continue;
-            }
-            match value.as_str().and_then(CollationChoice::from_name) {
-                Some(choice) => collations.push((column.clone(), choice)),
-                None => problems.add(path, format!("must be one of {}", CollationChoice::NAMES.join(", "))),
+            let path = format!("{SECTION}.{name:?}.{key}");
+            let text = value.as_str();
+            match key.as_str() {
+                COLLATION if parts >= 3 => match text.and_then(CollationChoice::from_name) {
+                    Some(choice) => single.collations.push((name.clone(), choice)),
+                    None => problems.add(path, one_of(CollationChoice::NAMES)),
+                },
+                // A name may hold a dot.
+                PARTITIONS => match text.and_then(PartitionChoice::from_name) {
+                    Some(choice) => single.partitions.push((name.clone(), choice)),
+                    None => problems.add(path, one_of(PartitionChoice::NAMES)),
+                },
+                _ if parts >= 3 => {
+                    problems.add(path, format!("is no setting of a column: there is {COLLATION}"));
+                }
+                _ => problems.add(path, format!("is no setting of a table: there is {PARTITIONS}")),
             }
         }
     }
-    collations
+    single
+}
+
+fn one_of(names: &[&str]) -> String {
+    format!("must be one of {}", names.join(", "))
 }
 
 /// Puts the section's choices where those of `[types]` are.
@@ -46,7 +66,13 @@ pub(super) fn set(settings: &Settings<'_>, overrides: &mut Overrides) {
     if let Some(choice) = settings.text("schema.collation").and_then(CollationChoice::from_name) {
         overrides.set_collation(None, choice);
     }
-    for (column, choice) in &settings.column_collations {
+    if let Some(choice) = settings.text("schema.partitions").and_then(PartitionChoice::from_name) {
+        overrides.set_partitions(None, choice);
+    }
+    for (column, choice) in &settings.single.collations {
         overrides.set_collation(Some(column), *choice);
+    }
+    for (table, choice) in &settings.single.partitions {
+        overrides.set_partitions(Some(table), *choice);
     }
 }

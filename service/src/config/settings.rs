@@ -7,7 +7,7 @@ use toml::Value as Toml;
 
 use super::keys::{self, Fallback, KEYS, Key, Kind, OPEN_SECTION, PREFIX, SECTIONS, SEPARATOR};
 use super::policies::{self, ColumnPolicy};
-use super::schema::{self, ColumnCollation};
+use super::schema::{self, Single};
 use super::units;
 use super::{Environment, Problems};
 
@@ -31,7 +31,8 @@ pub(super) struct Settings<'a> {
     pub(super) problems: Problems,
     /// Policies of single columns: their names are not in the table of keys.
     pub(super) column_policies: Vec<ColumnPolicy>,
-    pub(super) column_collations: Vec<ColumnCollation>,
+    /// The same of schema.
+    pub(super) single: Single,
     values: BTreeMap<&'static str, Value>,
     /// The entries of the open section that are texts.
     open: BTreeMap<String, String>,
@@ -59,7 +60,7 @@ impl<'a> Settings<'a> {
             environment,
             problems: Problems::default(),
             column_policies: Vec::new(),
-            column_collations: Vec::new(),
+            single: Single::default(),
             values: BTreeMap::new(),
             open: BTreeMap::new(),
         };
@@ -67,7 +68,7 @@ impl<'a> Settings<'a> {
             settings.column_policies = policies::of_columns(section, &mut settings.problems);
         }
         if let Some(Toml::Table(section)) = file.get(schema::SECTION) {
-            settings.column_collations = schema::of_columns(section, &mut settings.problems);
+            settings.single = schema::of_single(section, &mut settings.problems);
         }
         settings.refuse_unknown_keys(&file);
         for key in KEYS {
@@ -157,7 +158,7 @@ impl<'a> Settings<'a> {
                 continue;
             }
             for (name, value) in content {
-                // What is said of a single column.
+                // What is said of a single column or table.
                 if [policies::SECTION, schema::SECTION].contains(section) && value.is_table() {
                     continue;
                 }

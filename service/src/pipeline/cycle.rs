@@ -13,8 +13,9 @@ use crate::fold::xa::XidDigest;
 use crate::fold::{Fold, FoldPolicy};
 use crate::halt::{Failure, Halt, Reason};
 use crate::preflight::Finding;
-use crate::schema::TableName;
+use crate::schema::partitions::other_choice;
 use crate::schema::phase::TablePhase;
+use crate::schema::{TableModel, TableName};
 use crate::sink::apply::Applier;
 use crate::sink::conversions::Conversion;
 use crate::sink::objects::{self, Attempt};
@@ -73,6 +74,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     publish_tables(&context.status, &states);
     let dump = Dump::open(&config.source, &resume.replica_uuid, &resume.dump_set).await?;
     let (models, _) = reader::describe(&mut conn, &context.filter, &config.types).await?;
+    refuse_other_partitions(&states, &models)?;
     let caught_up_at = reader::gtid_executed(&mut conn).await?;
     let policy = FoldPolicy {
         filter: context.filter.clone(),
@@ -141,6 +143,18 @@ fn refuse(reason: Reason, findings: &[Finding]) -> Result<(), Halt> {
     let errors: Vec<String> =
         findings.iter().filter(|f| f.is_error()).map(|f| format!("{}: {}", f.name, f.problem)).collect();
     if errors.is_empty() { Ok(()) } else { Err(Halt::new(reason, errors.join("; "))) }
+}
+
+/// A table that is copied stays partitioned as it is, or plain, whatever the configuration says by now.
+fn refuse_other_partitions(states: &[TableState], models: &[TableModel]) -> Result<(), Halt> {
+    for state in states.iter().filter(|state| state.phase != TablePhase::Detached) {
+        let present = models.iter().find(|model| model.name == *state.name());
+        if let Some(problem) = present.and_then(|present| other_choice(&state.model, present)) {
+            let TableName { database, table } = state.name();
+            return Err(Halt::new(Reason::TargetDrift, problem).on_table(database, table));
+        }
+    }
+    Ok(())
 }
 
 /// A table that left the filter is detached: its rows stay, its changes pass by.

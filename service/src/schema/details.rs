@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TableName;
 use super::collation::TargetCollation;
+use super::partitions::TargetPartitions;
 
 /// What a column has beside its type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +76,9 @@ pub struct TableDetails {
     /// The method of its partitions, such as `RANGE`.
     #[serde(default)]
     pub partitioning: Option<String>,
+    /// Those of the target.
+    #[serde(default)]
+    pub target_partitions: TargetPartitions,
 }
 
 impl TableDetails {

@@ -5,6 +5,7 @@ use super::charset::{self, Charset};
 use super::collation::{TargetCollation, has_collated_key};
 use super::names::Candidates;
 use super::objects::unique_indexes;
+use super::partitions::FoundPartitions;
 use super::{Column, MysqlType, TableModel, TargetType};
 use crate::binlog::table_map::{Encoding, MapColumn, TableMap};
 use crate::halt::{Halt, Reason};
@@ -172,8 +173,10 @@ pub struct TargetTable {
     pub persistence: char,
     /// In any order; dropped columns left out.
     pub columns: Vec<TargetColumn>,
-    /// Every unique index, that of the primary key among them.
+    /// Every unique index, that of the primary key among them, and those of partitions alone.
     pub unique_indexes: Vec<UniqueIndex>,
+    /// Of a partitioned table.
+    pub partitions: Option<FoundPartitions>,
     /// Names of triggers and rules that also fire in `session_replication_role = replica`
     /// (`tgenabled` or `ev_enabled` in `R`, `A`).
     pub firing: Vec<String>,
@@ -233,10 +236,17 @@ pub enum Uniqueness {
 #[must_use]
 pub fn check_target(model: &TableModel, target: &TargetTable, uniqueness: Uniqueness) -> Vec<String> {
     let mut differences = Vec::new();
-    if target.kind != 'r' {
-        differences.push("it is not an ordinary table".to_owned());
-    } else if target.persistence != 'p' {
-        differences.push("it is not a permanent, logged table".to_owned());
+    match (model.details.target_partitions.native(), &target.partitions) {
+        (Some(native), Some(found)) => differences.extend(native.differences(found)),
+        (Some(_), None) => differences.push("it is not partitioned".to_owned()),
+        (None, Some(_)) => {
+            differences.push("it is not an ordinary table: it is partitioned".to_owned());
+        }
+        (None, None) if target.kind != 'r' => differences.push("it is not an ordinary table".to_owned()),
+        (None, None) if target.persistence != 'p' => {
+            differences.push("it is not a permanent, logged table".to_owned());
+        }
+        (None, None) => {}
     }
     for (index, column) in model.columns.iter().enumerate() {
         match target.columns.iter().find(|candidate| candidate.name == column.name) {

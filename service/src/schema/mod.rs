@@ -15,6 +15,7 @@ mod index;
 pub mod names;
 pub mod objects;
 pub mod overrides;
+pub mod partitions;
 pub mod phase;
 pub mod plan;
 pub mod policy;

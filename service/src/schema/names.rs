@@ -80,6 +80,20 @@ impl Candidates {
         Self::new(&wanted, &["sequence", &table.database, &table.table, column])
     }
 
+    /// Of a partition.
+    #[must_use]
+    pub fn of_partition(table: &TableName, partition: &str) -> Self {
+        let wanted = format!("{}_{partition}", table.table);
+        Self::new(&wanted, &["partition", &table.database, &table.table, partition])
+    }
+
+    /// Of the partition that takes what no other does.
+    #[must_use]
+    pub fn of_default_partition(table: &TableName) -> Self {
+        let wanted = format!("{}_default", table.table);
+        Self::new(&wanted, &["default partition", &table.database, &table.table])
+    }
+
     /// Of a table that is to be kept beside the one that takes its name.
     #[must_use]
     pub fn of_kept(table: &TableName) -> Self {

@@ -13,6 +13,7 @@ use super::default::target_default;
 use super::details::{Check, ForeignKey, Index, IndexKind, IndexPart};
 use super::index::{TargetIndex, target_index};
 use super::names::{Candidates, Names};
+use super::partitions;
 use super::render::{has_identity, has_sequence, qualified, quote_ident};
 use super::{Column, MysqlType, TableModel, TableName, TargetType};
 use crate::halt::Halt;
@@ -407,7 +408,7 @@ pub fn column_notes(model: &TableModel) -> Vec<Note> {
         notes.push(Note::new("key", text));
     }
     if let Some(method) = &model.details.partitioning {
-        notes.push(Note::new("partitions", format!("by {method}; one plain table on the target")));
+        notes.push(partitions::note(method, &model.details.target_partitions));
     }
     notes
 }

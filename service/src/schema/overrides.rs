@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 
 use super::collation::{CollationChoice, TargetCollation, of_column};
+use super::partitions::PartitionChoice;
 use super::{Column, MysqlType, TableName, TargetType};
 
 /// A type as the configuration names it; lengths and digits are the source's.
@@ -105,6 +106,9 @@ pub struct Overrides {
     collation: CollationChoice,
     /// By `database.table.column`.
     collations: BTreeMap<String, CollationChoice>,
+    partitions: PartitionChoice,
+    /// By `database.table`.
+    table_partitions: BTreeMap<String, PartitionChoice>,
 }
 
 /// Data types that some choice applies to, each with the forms that it must apply to.
@@ -195,6 +199,27 @@ impl Overrides {
         by_column.copied().unwrap_or(self.collation)
     }
 
+    /// Sets what partitioned tables become, one of them or, without a name, all that have no entry.
+    pub fn set_partitions(&mut self, table: Option<&str>, choice: PartitionChoice) {
+        match table {
+            Some(table) => {
+                self.table_partitions.insert(table.to_owned(), choice);
+            }
+            None => self.partitions = choice,
+        }
+    }
+
+    /// What the table becomes if it is partitioned on the source.
+    #[must_use]
+    pub fn partition_choice(&self, table: &TableName) -> PartitionChoice {
+        let by_table = if self.table_partitions.is_empty() {
+            None
+        } else {
+            self.table_partitions.get(&format!("{}.{}", table.database, table.table))
+        };
+        by_table.copied().unwrap_or(self.partitions)
+    }
+
     /// The choice for a column, the more exact entry first.
     #[must_use]
     pub fn choice(
@@ -238,6 +263,19 @@ impl Overrides {
             }
         }
         left.into_keys().collect()
+    }
+
+    /// The tables named that are none of these.
+    #[must_use]
+    pub fn unmatched_tables<'a>(&self, tables: impl Iterator<Item = &'a TableName>) -> Vec<&str> {
+        let mut left: Vec<&str> = self.table_partitions.keys().map(String::as_str).collect();
+        if !left.is_empty() {
+            for TableName { database, table } in tables {
+                let name = format!("{database}.{table}");
+                left.retain(|known| *known != name);
+            }
+        }
+        left
     }
 }
 

@@ -84,18 +84,28 @@ pub fn drop_table(name: &TableName) -> Result<String, Halt> {
     Ok(format!("DROP TABLE IF EXISTS {}", qualified(name)?))
 }
 
+/// What keeps a statement off the tables that inherit from one, with a blank after it: those of others.
+/// A partitioned table's rows are in tables that inherit from it.
+pub(crate) const fn only(model: &TableModel) -> &'static str {
+    only_where(model.details.target_partitions.native().is_none())
+}
+
+const fn only_where(is_plain: bool) -> &'static str {
+    if is_plain { "ONLY " } else { "" }
+}
+
 /// # Errors
 /// `unsupported_name`.
-pub fn truncate_table(name: &TableName) -> Result<String, Halt> {
-    Ok(format!("TRUNCATE TABLE ONLY {}", qualified(name)?))
+pub fn truncate_table(name: &TableName, is_plain: bool) -> Result<String, Halt> {
+    Ok(format!("TRUNCATE TABLE {}{}", only_where(is_plain), qualified(name)?))
 }
 
 /// Removes every row, as TRUNCATE does where foreign keys reference the table.
 ///
 /// # Errors
 /// `unsupported_name`.
-pub fn delete_all(name: &TableName) -> Result<String, Halt> {
-    Ok(format!("DELETE FROM ONLY {}", qualified(name)?))
+pub fn delete_all(name: &TableName, is_plain: bool) -> Result<String, Halt> {
+    Ok(format!("DELETE FROM {}{}", only_where(is_plain), qualified(name)?))
 }
 
 /// The statements that move a table to another name, in order. Between schemas it keeps its name
@@ -139,7 +149,8 @@ pub fn alter_column(model: &TableModel, change: TargetChange, default: Option<&s
             actions
         }
     };
-    Ok(format!("ALTER TABLE ONLY {table} {}", actions.join(", ")))
+    let only = only(model);
+    Ok(format!("ALTER TABLE {only}{table} {}", actions.join(", ")))
 }
 
 /// Why the table can't be made on the target: a name that is reserved or too long, a key that is too
@@ -176,6 +187,9 @@ pub fn create_statements(model: &TableModel, relations: &mut Names, key: Key) ->
         sequences.insert(column.name.as_str(), sequence);
     }
     statements.push(create_table(model, &sequences, key)?);
+    if let Some(native) = model.details.target_partitions.native() {
+        statements.extend(native.statements(&model.name, relations)?);
+    }
     if key == Key::Included {
         statements.extend(collation::key_index(model)?);
     }
@@ -245,7 +259,11 @@ fn create_table(model: &TableModel, sequences: &HashMap<&str, String>, key: Key)
     if key == Key::Included {
         items.extend(key_constraint(model).map_err(on_table)?);
     }
-    Ok(format!("CREATE TABLE {table} (\n    {}\n)", items.join(",\n    ")))
+    let partitions = match model.details.target_partitions.native() {
+        Some(native) => native.clause().map_err(on_table)?,
+        None => String::new(),
+    };
+    Ok(format!("CREATE TABLE {table} (\n    {}\n){partitions}", items.join(",\n    ")))
 }
 
 /// The statement that adds the key to a table that was created without; none for a table that has no

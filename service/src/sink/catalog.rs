@@ -20,6 +20,7 @@ use crate::config::DdlConfig;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, Uniqueness, check_target, has_key};
 use crate::schema::names::Names;
+use crate::schema::partitions::FoundPartitions;
 use crate::schema::phase::TablePhase;
 use crate::schema::render::collation::create_collations;
 use crate::schema::render::{self, Key};
@@ -53,15 +54,26 @@ const READ_UNIQUE_INDEXES: &str = "\
         i.indisprimary, i.indpred IS NOT NULL, NOT i.indimmediate, i.indisvalid AND i.indisready, \
         NOT EXISTS (SELECT FROM pg_collation o WHERE o.oid = ANY (i.indcollation::oid[]) AND NOT o.collisdeterministic) \
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
-    WHERE i.indrelid = $1::oid AND i.indisunique ORDER BY c.relname";
+    WHERE i.indisunique AND (i.indrelid = $1::oid OR NOT c.relispartition \
+        AND i.indrelid IN (SELECT p.relid::oid FROM pg_partition_tree($1::oid::regclass) p)) ORDER BY c.relname";
 
-/// Triggers and rules that session_replication_role = replica does not silence. The rule of a
-/// view is the view itself.
+/// Triggers and rules, of the table and its partitions, that session_replication_role = replica does not
+/// silence. The rule of a view is the view itself.
 const READ_FIRING: &str = "\
-    SELECT tgname::text FROM pg_trigger WHERE tgrelid = $1::oid AND NOT tgisinternal AND tgenabled IN ('R', 'A') \
-    UNION ALL \
-    SELECT rulename::text FROM pg_rewrite WHERE ev_class = $1::oid AND ev_type <> '1' AND ev_enabled IN ('R', 'A') \
+    WITH tree AS (SELECT $1::oid AS member UNION SELECT p.relid::oid FROM pg_partition_tree($1::oid::regclass) p) \
+    SELECT tgname::text FROM pg_trigger JOIN tree ON tgrelid = member WHERE NOT tgisinternal AND tgenabled IN ('R', 'A') \
+    UNION \
+    SELECT rulename::text FROM pg_rewrite JOIN tree ON ev_class = member WHERE ev_type <> '1' AND ev_enabled IN ('R', 'A') \
     ORDER BY 1";
+
+const READ_PARTITIONS: &str = "\
+    SELECT p.partstrat, ARRAY( \
+            SELECT a.attname::text FROM unnest(p.partattrs::int2[]) WITH ORDINALITY k (attnum, place) \
+            JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = k.attnum ORDER BY k.place), \
+        p.partdefid <> 0, (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = p.partrelid), \
+        (SELECT count(*) FROM pg_partition_tree(p.partrelid::regclass) t JOIN pg_class c ON c.oid = t.relid \
+            WHERE t.isleaf AND (c.relkind <> 'r' OR c.relpersistence <> 'p')) \
+    FROM pg_partitioned_table p WHERE p.partrelid = $1::oid";
 
 /// Row security that would apply to this session's own role.
 const READ_ROW_SECURITY: &str = "SELECT row_security_active($1::oid)";
@@ -106,11 +118,13 @@ async fn read(client: &Client, schema: &str, table: &str) -> Result<Option<Targe
     let columns = client.query(READ_COLUMNS, &[&oid]).await?;
     let unique_indexes = client.query(READ_UNIQUE_INDEXES, &[&oid]).await?;
     let firing = client.query(READ_FIRING, &[&oid]).await?;
+    let partitions = client.query_opt(READ_PARTITIONS, &[&oid]).await?;
     Ok(Some(TargetTable {
         kind: char_of(relation.try_get(1)?),
         persistence: char_of(relation.try_get(2)?),
         columns: columns.iter().map(column).collect::<Result<_, _>>()?,
         unique_indexes: unique_indexes.iter().map(unique_index).collect::<Result<_, _>>()?,
+        partitions: partitions.map(|row| found_partitions(&row)).transpose()?,
         firing: firing.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
     }))
 }
@@ -130,6 +144,16 @@ fn column(row: &Row) -> Result<TargetColumn, tokio_postgres::Error> {
         identity_always: row.try_get(5)?,
         deterministic: row.try_get(6)?,
         icu_locale: row.try_get(7)?,
+    })
+}
+
+fn found_partitions(row: &Row) -> Result<FoundPartitions, tokio_postgres::Error> {
+    Ok(FoundPartitions {
+        strategy: char_of(row.try_get(0)?),
+        columns: row.try_get(1)?,
+        has_default: row.try_get(2)?,
+        partitions: row.try_get(3)?,
+        odd: row.try_get(4)?,
     })
 }
 
@@ -355,7 +379,9 @@ async fn clear(
     let has = |model: &TableModel, name: &str| model.columns.iter().any(|column| column.name == name);
     let has_gone = |name: &str| has(before, name) && !has(model, name);
     let is_stale = found.columns.iter().any(|column| has_gone(&column.name));
-    let keeps = fits && !is_stale && !has_checks(client, &model.name).await?;
+    // Its partitions may be others.
+    let is_plain = model.details.target_partitions.native().is_none();
+    let keeps = fits && is_plain && !is_stale && !has_checks(client, &model.name).await?;
     match state.ownership {
         Ownership::Created if !keeps => {
             let belongings = Belongings::read(client, &model.name, &labelled(model)).await?;
@@ -395,17 +421,23 @@ async fn has_checks(client: &Client, name: &TableName) -> Result<bool, Failure> 
 /// Foreign keys of other tables that reference this one: TRUNCATE refuses it then, even while
 /// they are silent.
 const IS_REFERENCED: &str = "\
-    SELECT EXISTS (SELECT FROM pg_constraint f JOIN pg_class c ON c.oid = f.confrelid \
-        JOIN pg_namespace n ON n.oid = c.relnamespace \
-        WHERE n.nspname = $1::text AND c.relname = $2::text AND f.contype = 'f' AND f.conrelid <> f.confrelid)";
+    SELECT EXISTS (SELECT FROM pg_constraint f \
+        WHERE f.confrelid = c.oid AND f.contype = 'f' AND f.conrelid <> f.confrelid), c.relkind <> 'p' \
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+    WHERE n.nspname = $1::text AND c.relname = $2::text";
 
 /// Removes every row. Returns the statement run.
 pub(super) async fn empty(client: &Client, name: &TableName) -> Result<String, Failure> {
     let doing = "emptying a table";
     let (schema, table) = render::target_name(name)?;
     let row = client.query_one(IS_REFERENCED, &[&schema, &table]).await.map_err(while_doing(doing))?;
-    let referenced: bool = row.try_get(0).map_err(while_doing(doing))?;
-    let statement = if referenced { render::delete_all(name)? } else { render::truncate_table(name)? };
+    let is_referenced: bool = row.try_get(0).map_err(while_doing(doing))?;
+    let is_plain: bool = row.try_get(1).map_err(while_doing(doing))?;
+    let statement = if is_referenced {
+        render::delete_all(name, is_plain)?
+    } else {
+        render::truncate_table(name, is_plain)?
+    };
     client.alter(&statement).await.map_err(|error| on_name(failure(doing, &error), name))?;
     Ok(statement)
 }

@@ -5,7 +5,7 @@
 
 use crate::halt::{Halt, Reason};
 use crate::schema::render::collation::by_bytes;
-use crate::schema::render::{qualified, quote_ident};
+use crate::schema::render::{only, qualified, quote_ident};
 use crate::schema::{Column, TableModel, TableName, TargetType};
 
 /// Makes a statement fail unless it touches exactly one row, so that nothing has to be read
@@ -73,7 +73,8 @@ pub(super) fn delete(model: &TableModel) -> Result<String, Halt> {
     for (column, n) in key_columns(model)?.into_iter().zip(1..) {
         conditions.push(format!("{} = ${n}", by_bytes(column)?));
     }
-    Ok(format!("DELETE FROM ONLY {} WHERE {}", qualified(&model.name)?, conditions.join(" AND ")))
+    let table = qualified(&model.name)?;
+    Ok(format!("DELETE FROM {}{table} WHERE {}", only(model), conditions.join(" AND ")))
 }
 
 /// [`delete`] of many keys. Parameters: an array for every key column in key order.
@@ -85,7 +86,8 @@ pub(super) fn delete_many(model: &TableModel) -> Result<String, Halt> {
     }
     let aliases: Vec<_> = (1..=key.len()).map(|n| format!("c{n}")).collect();
     Ok(format!(
-        "DELETE FROM ONLY {} t USING unnest({}) k ({}) WHERE {}",
+        "DELETE FROM {}{} t USING unnest({}) k ({}) WHERE {}",
+        only(model),
         qualified(&model.name)?,
         placeholders(key.len()),
         aliases.join(", "),
@@ -93,7 +95,8 @@ pub(super) fn delete_many(model: &TableModel) -> Result<String, Halt> {
     ))
 }
 
-/// Deletes one of the rows that equal the parameters, every column in order, or fails.
+/// Deletes one of the rows that equal the parameters, every column in order, or fails. Such a table is
+/// not partitioned: a place within it names one row.
 pub(super) fn delete_matching(model: &TableModel) -> Result<String, Halt> {
     let table = qualified(&model.name)?;
     Ok(touching_one(&format!("DELETE FROM ONLY {table} WHERE ctid = ({})", first_match(model, 1)?)))
@@ -117,9 +120,10 @@ pub(super) fn lock(model: &TableModel) -> Result<String, Halt> {
     Ok(format!("LOCK TABLE ONLY {} IN ROW EXCLUSIVE MODE", qualified(&model.name)?))
 }
 
-/// Takes the lock of a change of the table's definition: nobody else uses the table then.
+/// Takes the lock of a change of the table's definition: nobody else uses the table then, nor a
+/// partition of it.
 pub(super) fn lock_whole(name: &TableName) -> Result<String, Halt> {
-    Ok(format!("LOCK TABLE ONLY {} IN ACCESS EXCLUSIVE MODE", qualified(name)?))
+    Ok(format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", qualified(name)?))
 }
 
 /// Whether the table holds any row.

@@ -1,7 +1,7 @@
-//! Gives a table's name free where an index or a sequence has it.
+//! Gives a table's name free where an index, a sequence or a partition has it.
 //!
-//! MySQL names indexes within their table, PostgreSQL within the schema, beside the tables and the
-//! sequences of identity columns: `user` with an index on `role` has an index `user_role`, and the
+//! MySQL names indexes and partitions within their table, PostgreSQL within the schema, beside the tables
+//! and the sequences of identity columns: `user` with an index on `role` has an index `user_role`, and the
 //! source may create a table of that name at any time.
 
 use super::client::Client;
@@ -11,17 +11,22 @@ use crate::schema::TableName;
 use crate::schema::names::Candidates;
 use crate::schema::render::{qualified, quote_ident, target_name};
 
-/// The index or sequence of a name, if it came with a table that a pipeline has created.
+/// The index, sequence or partition of a name, if it came with a table that a pipeline has created.
 const READ_TAKER: &str = "\
-    WITH created AS ( \
+    WITH tables AS ( \
         SELECT c.oid FROM tidegate.table_state s \
             JOIN pg_namespace n ON n.nspname = s.target_schema \
             JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = s.target_table \
-        WHERE s.ownership = 'created' AND s.state <> 'detached') \
-    SELECT o.oid, o.relkind = 'S' \
+        WHERE s.ownership = 'created' AND s.state <> 'detached'), \
+    partitions AS ( \
+        SELECT p.oid FROM tables t JOIN pg_inherits i ON i.inhparent = t.oid \
+            JOIN pg_class p ON p.oid = i.inhrelid AND p.relispartition), \
+    created AS (SELECT oid FROM tables UNION ALL SELECT oid FROM partitions) \
+    SELECT o.oid, CASE o.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'r' THEN 'TABLE' ELSE 'INDEX' END \
     FROM pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace \
     WHERE n.nspname = $1::text AND o.relname = $2::text AND ( \
-        EXISTS (SELECT FROM pg_index i JOIN created c ON c.oid = i.indrelid WHERE i.indexrelid = o.oid) \
+        o.oid IN (SELECT oid FROM partitions) \
+        OR EXISTS (SELECT FROM pg_index i JOIN created c ON c.oid = i.indrelid WHERE i.indexrelid = o.oid) \
         OR EXISTS (SELECT FROM pg_depend d JOIN created c ON c.oid = d.refobjid \
             WHERE o.relkind = 'S' AND d.objid = o.oid AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i') \
                 AND d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass))";
@@ -43,8 +48,7 @@ pub(super) async fn vacate(client: &Client, name: &TableName) -> Result<(), Fail
     let taker = client.query_opt(READ_TAKER, &[&schema, &table]).await.map_err(while_doing(doing))?;
     let Some(taker) = taker else { return Ok(()) };
     let oid: u32 = taker.try_get(0).map_err(while_doing(doing))?;
-    let is_sequence: bool = taker.try_get(1).map_err(while_doing(doing))?;
-    let kind = if is_sequence { "SEQUENCE" } else { "INDEX" };
+    let kind: &str = taker.try_get(1).map_err(while_doing(doing))?;
     let free = Candidates::of_relation(table, oid).hashed;
     let (old, new) = (quote_ident(table)?, quote_ident(&free)?);
     let sql = format!("ALTER {kind} {} RENAME TO {new}", qualified(name)?);

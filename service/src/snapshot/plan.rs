@@ -202,7 +202,14 @@ pub fn same_definition(recorded: &TableModel, present: &TableModel) -> bool {
     present == *recorded
 }
 
-/// The present definition with the target's types, nullability and collations of the recorded one.
+/// Whether the target's table stays partitioned as it is.
+#[must_use]
+pub fn same_partitions(recorded: &TableModel, present: &TableModel) -> bool {
+    recorded.details.target_partitions == present.details.target_partitions
+}
+
+/// The present definition with the target's types, nullability, collations and partitions of the recorded
+/// one.
 #[must_use]
 pub fn with_targets(mut present: TableModel, recorded: &TableModel) -> TableModel {
     for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
@@ -210,5 +217,6 @@ pub fn with_targets(mut present: TableModel, recorded: &TableModel) -> TableMode
         column.not_null_dropped = recorded.not_null_dropped;
         column.details.target_collation.clone_from(&recorded.details.target_collation);
     }
+    present.details.target_partitions.clone_from(&recorded.details.target_partitions);
     present
 }

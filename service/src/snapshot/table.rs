@@ -11,7 +11,7 @@ use mysql_async::Conn;
 use tokio::time::Instant;
 
 use super::copy::{self, Ended, Job};
-use super::plan::{Chunk, Facts, Plan, Start, same_definition, with_targets};
+use super::plan::{Chunk, Facts, Plan, Start, same_definition, same_partitions, with_targets};
 use super::watch::{KeptLock, Watch};
 use super::{Run, ddl, label, landmarks};
 use crate::fold::unit::Landmark;
@@ -188,7 +188,7 @@ async fn decide(
     let mut facts = Facts {
         begun: has_begun(state),
         keyed: !fresh.key.is_empty(),
-        same_definition: same_definition(&state.model, &fresh),
+        same_definition: same_definition(&state.model, &fresh) && same_partitions(&state.model, &fresh),
         no_ddl: true,
     };
     if let (Start::Resume, Some(first)) = (facts.start(), &state.snapshot_set) {

@@ -6,6 +6,7 @@ mod alter;
 mod kinds;
 mod mirror;
 mod online;
+mod partitions;
 mod policy;
 mod rename;
 mod resync;

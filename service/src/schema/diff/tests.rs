@@ -256,6 +256,7 @@ fn target() -> TargetTable {
         persistence: 'p',
         columns: columns.collect(),
         unique_indexes: vec![index("t_pkey", &["id"])],
+        partitions: None,
         firing: Vec::new(),
     }
 }

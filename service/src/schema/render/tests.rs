@@ -140,7 +140,8 @@ fn reserved_schemas_are_refused() {
     let name = TableName { database: "app".to_owned(), table: "pg_t".to_owned() };
     assert_eq!(target_name(&name).unwrap(), ("app", "pg_t"));
     assert_eq!(drop_table(&name).unwrap(), "DROP TABLE IF EXISTS \"app\".\"pg_t\"");
-    assert_eq!(truncate_table(&name).unwrap(), "TRUNCATE TABLE ONLY \"app\".\"pg_t\"");
+    assert_eq!(truncate_table(&name, true).unwrap(), "TRUNCATE TABLE ONLY \"app\".\"pg_t\"");
+    assert_eq!(truncate_table(&name, false).unwrap(), "TRUNCATE TABLE \"app\".\"pg_t\"");
 }
 
 #[test]

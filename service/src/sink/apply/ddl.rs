@@ -29,6 +29,7 @@ use crate::fold::unit::SchemaChange;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::alter::{Altered, TargetChange};
 use crate::schema::diff::Uniqueness;
+use crate::schema::names::Candidates;
 use crate::schema::phase::TablePhase;
 use crate::schema::policy::ColumnPolicies;
 use crate::schema::render::{self, Key, change};
@@ -397,6 +398,8 @@ async fn move_tables(client: &Client, actions: &[Action], done: &mut Done) -> Re
                 TableName { database: from.database.clone(), table: format!("tidegate-moving-{number}") };
             run(client, doing, from, render::move_table(from, &between)?, done).await?;
             if from.database != to.database {
+                let moved = move_partitions(client, &between, &to.database).await?;
+                run(client, doing, from, moved, done).await?;
                 let renames = clear_names(client, &between, &to.database).await?;
                 run(client, doing, from, renames, done).await?;
             }
@@ -409,6 +412,36 @@ async fn move_tables(client: &Client, actions: &[Action], done: &mut Done) -> Re
         run(client, doing, from, render::move_table(&between, to)?, done).await?;
     }
     Ok(())
+}
+
+const READ_PARTITIONS: &str = "\
+    SELECT p.oid, p.relname::text, EXISTS (SELECT FROM pg_class t JOIN pg_namespace s ON s.oid = t.relnamespace \
+        WHERE s.nspname = $3::text AND t.relname = p.relname) \
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+        JOIN pg_inherits i ON i.inhparent = c.oid JOIN pg_class p ON p.oid = i.inhrelid AND p.relispartition \
+    WHERE n.nspname = $1::text AND c.relname = $2::text AND p.relnamespace = c.relnamespace ORDER BY p.oid";
+
+/// Statements that take a table's partitions along to another schema, under names that are free there.
+async fn move_partitions(client: &Client, table: &TableName, schema: &str) -> Result<Vec<String>, Failure> {
+    let doing = "renaming a table";
+    let rows = client.query(READ_PARTITIONS, &[&table.database, &table.table, &schema]).await;
+    let mut statements = Vec::new();
+    for row in rows.map_err(while_doing(doing))? {
+        let oid: u32 = row.try_get(0).map_err(while_doing(doing))?;
+        let relation: String = row.try_get(1).map_err(while_doing(doing))?;
+        let is_taken: bool = row.try_get(2).map_err(while_doing(doing))?;
+        let mut partition = TableName { database: table.database.clone(), table: relation };
+        statements.extend(clear_names(client, &partition, schema).await?);
+        if is_taken {
+            let free = Candidates::of_relation(&partition.table, oid).hashed;
+            let to = TableName { database: partition.database.clone(), table: free };
+            statements.extend(render::move_table(&partition, &to)?);
+            partition = to;
+        }
+        let to = TableName { database: schema.to_owned(), table: partition.table.clone() };
+        statements.extend(render::move_table(&partition, &to)?);
+    }
+    Ok(statements)
 }
 
 /// Indexes and sequences of a table whose names are taken in a schema: they move with it.

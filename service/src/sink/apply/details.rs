@@ -22,7 +22,7 @@ use super::super::transaction::OpError;
 use super::{Applier, catalog};
 use crate::gtid::GtidSet;
 use crate::halt::Failure;
-use crate::schema::details::ColumnDetails;
+use crate::schema::details::{ColumnDetails, TableDetails};
 use crate::schema::phase::TablePhase;
 use crate::schema::{TableModel, TableName, render};
 use crate::snapshot::plan::same_definition;
@@ -135,9 +135,10 @@ fn with_details(state: &TableState, present: &TableModel) -> Option<TableState> 
         return None;
     }
     let mut new = state.clone();
-    new.model.details.clone_from(&present.details);
+    // The target's partitions and collations were chosen when they were made, and stay.
+    let target_partitions = std::mem::take(&mut new.model.details.target_partitions);
+    new.model.details = TableDetails { target_partitions, ..present.details.clone() };
     for (column, present) in new.model.columns.iter_mut().zip(&present.columns) {
-        // The target's collation was chosen when its column was made, and stays.
         let target_collation = column.details.target_collation.take();
         column.details = ColumnDetails { target_collation, ..present.details.clone() };
     }

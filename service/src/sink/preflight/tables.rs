@@ -5,6 +5,7 @@
 use super::{Client, DOING, Failure, Finding, TableModel, role, scalar, while_doing};
 use crate::schema::diff::Uniqueness;
 use crate::schema::names::Candidates;
+use crate::schema::partitions::other_choice;
 use crate::schema::phase::TablePhase;
 use crate::schema::render::{self, quote_ident};
 use crate::schema::types::may_become_boolean;
@@ -12,7 +13,7 @@ use crate::schema::{TableName, TargetType};
 use crate::sink::statements;
 use crate::sink::table_state::{self, Ownership, TableState};
 use crate::sink::{catalog, migrate};
-use crate::snapshot::plan::{same_definition, with_targets};
+use crate::snapshot::plan::{same_definition, same_partitions, with_targets};
 
 const EXACT: &str = "rows must be stored exactly as the source has them";
 
@@ -72,12 +73,24 @@ async fn check_own(
         _ if state.ownership == Ownership::Created => {
             return check_privileges(client, present, findings).await.map(drop);
         }
-        TablePhase::Copying if same_definition(&state.model, present) => {
+        TablePhase::Copying
+            if same_definition(&state.model, present) && same_partitions(&state.model, present) =>
+        {
             (with_targets(present.clone(), &state.model), Uniqueness::OfKey)
         }
         _ => (present.clone(), Uniqueness::OfKey),
     };
     let table = render::qualified(&model.name)?;
+    if matches!(state.phase, TablePhase::CatchingUp | TablePhase::Streaming)
+        && let Some(problem) = other_choice(&state.model, present)
+    {
+        findings.push(Finding::error(
+            "target.partitions",
+            format!("{table}: {problem}"),
+            "a table that is copied stays as it is",
+            "Set schema.partitions in [schema.\"database.table\"], or copy the table again (ops/runbook.md)",
+        ));
+    }
     let fix = "Undo what was changed, and go on; or copy the table again (ops/runbook.md), which loses what was \
         written to it past Tidegate. If the application has moved to the target, leave the table as it is and do \
         not start this pipeline again";
@@ -130,15 +143,17 @@ async fn check_free(client: &Client, model: &TableModel, findings: &mut Vec<Find
     // What can't be looked at may have rows.
     let has_rows = !may_use || scalar::<bool>(client, &statements::has_rows(&model)?, &[]).await?;
     let way_out = way_out(client, &model.name, found.kind).await?;
+    let is_native = model.details.target_partitions.native().is_some();
+    let holds_rows = found.kind == if is_native { 'p' } else { 'r' };
     for difference in catalog::differences(client, &model, &found, Uniqueness::OfKey).await? {
-        let fix = if has_rows || found.kind != 'r' {
+        let fix = if has_rows || !holds_rows {
             way_out.clone()
         } else {
             format!("DROP TABLE {table} -- it has no rows, and Tidegate creates it; or alter it as described")
         };
         findings.push(Finding::error("target.table", format!("{table}: {difference}"), EXACT, fix));
     }
-    if may_use && has_rows && found.kind == 'r' {
+    if may_use && has_rows && holds_rows {
         findings.push(Finding::error(
             "target.table_rows",
             format!("{table} has rows, and no pipeline writes it"),

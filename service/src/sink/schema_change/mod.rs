@@ -13,6 +13,8 @@
 //!                                  alter, by the rules of `schema::alter`; where those can't tell: copy
 //! ALTER TABLE … RENAME             as RENAME, of what the other operations make of the table
 //! ALTER TABLE … EXCHANGE PARTITION copy both tables
+//! other partitions of a table that the target partitions too
+//!                                  copy
 //! CREATE and ALTER DATABASE, …     nothing
 //! ```
 //!
@@ -31,6 +33,7 @@ use crate::schema::alter::{Altered, Resync, TargetChange, alter, collation};
 use crate::schema::ddl::{AlterOperation, Content, PartitionOperation};
 use crate::schema::filter::Filter;
 use crate::schema::overrides::Overrides;
+use crate::schema::partitions::PartitionChoice;
 use crate::schema::phase::TablePhase;
 use crate::schema::renaming::renamed;
 use crate::schema::{Column, TableModel, TableName};
@@ -308,13 +311,37 @@ impl<K: Known> Rules<'_, K> {
         new.any(|column| self.types.may_change(&altered.model.name, column))
     }
 
+    /// Why the target's table has to be partitioned anew.
+    fn partitions_anew(&self, state: &TableState, operations: &[AlterOperation]) -> Option<&'static str> {
+        let is_native = state.model.details.target_partitions.native().is_some();
+        let wants_native = self.types.partition_choice(state.name()) == PartitionChoice::Native;
+        let changes = |operation: &AlterOperation| match operation {
+            AlterOperation::Partition(PartitionOperation::By) => is_native || wants_native,
+            AlterOperation::Partition(
+                PartitionOperation::Remove
+                | PartitionOperation::Add
+                | PartitionOperation::Drop
+                | PartitionOperation::Coalesce
+                | PartitionOperation::Reorganize,
+            ) => is_native,
+            _ => false,
+        };
+        operations.iter().any(changes).then_some("other partitions of a table that has them on the target")
+    }
+
     /// What operations other than RENAME and EXCHANGE PARTITION mean for a table that they happen to.
     fn alter_one(&self, table: &TableName, operations: &[AlterOperation]) -> Action {
         let Some(state) = self.known.state(table) else { return Action::Note(table.clone()) };
         if self.is_ignored(table) && operations.iter().all(removes_partitions) {
             return Action::Note(table.clone());
         }
+        if let Some(why) = self.partitions_anew(state, operations) {
+            return copy(table, why);
+        }
         match alter(&state.model, operations, &self.change.facts) {
+            Ok(altered) if touches_partitioning(&state.model, &altered) => {
+                copy(table, "a column that the target's table is partitioned by")
+            }
             Ok(altered) if altered.model == state.model && altered.changes.iter().all(is_elsewhere) => {
                 Action::Note(table.clone())
             }
@@ -336,6 +363,19 @@ const POLICY: &str = "ddl.policy";
 
 fn copy(table: &TableName, why: &'static str) -> Action {
     Action::Copy { table: table.clone(), why }
+}
+
+/// Whether a column is another one that the target's table is partitioned by, which PostgreSQL does not
+/// change in place.
+fn touches_partitioning(before: &TableModel, altered: &Altered) -> bool {
+    let Some(native) = before.details.target_partitions.native() else { return false };
+    let touches = |change: &TargetChange| match change {
+        TargetChange::DropColumn { name: column }
+        | TargetChange::RenameColumn { from: column, .. }
+        | TargetChange::SetType { column, .. } => native.columns.contains(column),
+        _ => false,
+    };
+    altered.changes.iter().any(touches)
 }
 
 /// Takes rows away with their partitions and does nothing else.

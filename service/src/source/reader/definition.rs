@@ -12,6 +12,7 @@ use crate::schema::details::{ColumnDetails, DefaultValue, Generation, TableDetai
 use crate::schema::filter::Filter;
 use crate::schema::objects::is_same_kind;
 use crate::schema::overrides::Overrides;
+use crate::schema::partitions::{SourcePartitions, TargetPartitions};
 use crate::schema::types::{ColumnFacts, TypeContext, hides_labels, parse_column, target_type};
 use crate::schema::{Column, TableModel, TableName};
 use crate::source::connect::failure;
@@ -44,6 +45,7 @@ pub(crate) struct TableFacts {
     key: Vec<String>,
     key_is_primary: bool,
     details: TableDetails,
+    partitions: Option<SourcePartitions>,
 }
 
 /// A row of `information_schema.COLUMNS`.
@@ -108,6 +110,10 @@ pub(crate) fn models(facts: &[TableFacts], overrides: &Overrides) -> Result<Vec<
     let columns = facts.iter().flat_map(TableFacts::columns);
     if let Some(unknown) = overrides.unmatched(columns).first() {
         let detail = format!("types or schema has \"{unknown}\", which is no column of an included table");
+        return Err(Halt::new(Reason::UnsupportedType, detail));
+    }
+    if let Some(unknown) = overrides.unmatched_tables(models.iter().map(|model| &model.name)).first() {
+        let detail = format!("schema has partitions of \"{unknown}\", which is no included table");
         return Err(Halt::new(Reason::UnsupportedType, detail));
     }
     check_joined(&models)?;
@@ -271,7 +277,8 @@ impl Schema {
             column.joined =
                 own.contains(&column.name) || self.objects.is_referenced(&name.table, &column.name);
         }
-        Ok(TableFacts { name, engine, columns, key, key_is_primary, details })
+        let partitions = self.objects.take_partitions(&name.table);
+        Ok(TableFacts { name, engine, columns, key, key_is_primary, details, partitions })
     }
 }
 
@@ -455,7 +462,10 @@ impl TableFacts {
         let charset = |name: &String| name.split('_').next().map(str::to_owned);
         let default_charset = self.details.collation.as_ref().and_then(charset);
         let (key_is_primary, details) = (self.key_is_primary, self.details.clone());
-        Ok(TableModel { name, columns, key, key_is_primary, engine, default_charset, details })
+        let mut model = TableModel { name, columns, key, key_is_primary, engine, default_charset, details };
+        let choice = overrides.partition_choice(&model.name);
+        model.details.target_partitions = TargetPartitions::choose(choice, self.partitions.as_ref(), &model);
+        Ok(model)
     }
 }
 
@@ -471,6 +481,7 @@ impl TableFacts {
             key: Vec::new(),
             key_is_primary: false,
             details: TableDetails::default(),
+            partitions: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{field, quote, quote_table, table_failure};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::TableName;
 use crate::schema::details::{Action, Check, ForeignKey, Index, IndexKind, IndexPart, TableDetails};
+use crate::schema::partitions::{SourcePartition, SourcePartitions};
 use crate::schema::plan::Counters;
 use crate::source::connect::failure;
 
@@ -39,8 +40,10 @@ const HAS_CHECKS: (u16, u16, u16) = (8, 0, 16);
 /// Indexes over expressions exist from here on.
 const HAS_EXPRESSIONS: (u16, u16, u16) = (8, 0, 13);
 
-const PARTITIONS: &str = "SELECT DISTINCT TABLE_NAME, PARTITION_METHOD FROM information_schema.PARTITIONS \
-     WHERE TABLE_SCHEMA = ?{table} AND PARTITION_METHOD IS NOT NULL";
+const PARTITIONS: &str = "SELECT TABLE_NAME, PARTITION_NAME, PARTITION_METHOD, PARTITION_EXPRESSION, PARTITION_DESCRIPTION, \
+     SUBPARTITION_METHOD FROM information_schema.PARTITIONS \
+     WHERE TABLE_SCHEMA = ?{table} AND PARTITION_METHOD IS NOT NULL \
+     ORDER BY TABLE_NAME, PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION";
 
 /// A database's tables, or one of them.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +75,7 @@ impl Scope<'_> {
 pub(super) struct Objects {
     details: BTreeMap<String, TableDetails>,
     referenced: BTreeSet<(String, String)>,
+    partitions: BTreeMap<String, SourcePartitions>,
 }
 
 impl Objects {
@@ -97,8 +101,7 @@ impl Objects {
             }
         }
         for mut row in scope.query(conn, PARTITIONS, "TABLE_NAME").await? {
-            let table = text(&mut row, 0)?;
-            objects.of(table).partitioning = Some(text(&mut row, 1)?);
+            objects.partition(&mut row)?;
         }
         Ok(objects)
     }
@@ -109,6 +112,28 @@ impl Objects {
 
     pub(super) fn take(&mut self, table: &str) -> TableDetails {
         self.details.remove(table).unwrap_or_default()
+    }
+
+    pub(super) fn take_partitions(&mut self, table: &str) -> Option<SourcePartitions> {
+        self.partitions.remove(table)
+    }
+
+    fn partition(&mut self, row: &mut Row) -> Result<(), Failure> {
+        let (table, name, method) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
+        let (expression, description) = (field(row, 3)?, field(row, 4)?);
+        let has_subpartitions = field::<String>(row, 5)?.is_some();
+        self.of(table.clone()).partitioning = Some(method.clone());
+        let of_table = self.partitions.entry(table).or_insert_with(|| SourcePartitions {
+            method,
+            expression,
+            has_subpartitions,
+            partitions: Vec::new(),
+        });
+        // Subpartitions have a row each.
+        if of_table.partitions.last().is_none_or(|last| last.name != name) {
+            of_table.partitions.push(SourcePartition { name, description });
+        }
+        Ok(())
     }
 
     /// Whether a column is part of a foreign key's parent.
