@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TableName;
 use super::collation::TargetCollation;
+use super::spatial::Shape;
 
 /// What a column has beside its type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub struct ColumnDetails {
     /// The target's collation, where it is not one that compares bytes. Chosen once, as the type is.
     #[serde(default)]
     pub target_collation: Option<TargetCollation>,
+    /// Of a spatial column; models recorded before it was read have none.
+    #[serde(default)]
+    pub shape: Option<Shape>,
 }
 
 /// A column's default.
@@ -75,6 +79,10 @@ pub struct TableDetails {
     /// The method of its partitions, such as `RANGE`.
     #[serde(default)]
     pub partitioning: Option<String>,
+    /// The schema of the target's PostGIS, where spatial columns are to be of its type. Chosen once, as a
+    /// column's type is.
+    #[serde(default)]
+    pub postgis: Option<String>,
 }
 
 impl TableDetails {

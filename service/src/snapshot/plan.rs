@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 
 use crate::halt::{Halt, Reason};
-use crate::schema::TableModel;
+use crate::schema::{TableModel, spatial};
 
 #[cfg(test)]
 mod tests;
@@ -205,6 +205,7 @@ pub fn same_definition(recorded: &TableModel, present: &TableModel) -> bool {
 /// The present definition with the target's types, nullability and collations of the recorded one.
 #[must_use]
 pub fn with_targets(mut present: TableModel, recorded: &TableModel) -> TableModel {
+    spatial::keep_choice(&mut present, recorded);
     for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
         column.target = recorded.target;
         column.not_null_dropped = recorded.not_null_dropped;

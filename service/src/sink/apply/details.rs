@@ -24,7 +24,7 @@ use crate::gtid::GtidSet;
 use crate::halt::Failure;
 use crate::schema::details::ColumnDetails;
 use crate::schema::phase::TablePhase;
-use crate::schema::{TableModel, TableName, render};
+use crate::schema::{TableModel, TableName, render, spatial};
 use crate::snapshot::plan::same_definition;
 
 /// Definitions as the source has them.
@@ -134,6 +134,8 @@ fn with_details(state: &TableState, present: &TableModel) -> Option<TableState> 
     if !is_copied || !same_definition(&state.model, present) {
         return None;
     }
+    let mut present = present.clone();
+    spatial::keep_choice(&mut present, &state.model);
     let mut new = state.clone();
     new.model.details.clone_from(&present.details);
     for (column, present) in new.model.columns.iter_mut().zip(&present.columns) {
