@@ -19,6 +19,7 @@ mod shapes;
 mod sink;
 mod snapshot;
 mod source;
+mod spatial;
 mod spill;
 mod tampered;
 mod target_checks;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ddl::{DataType, TypeName};
 use super::overrides::TypeChoice;
-use super::{MysqlType, TableModel, TargetType};
+use super::{Column, MysqlType, TableModel, TargetType};
 
 /// The greatest id of a spatial reference system that PostGIS keeps: it makes another one of those beyond
 /// and tells so in a notice (PostGIS source `liblwgeom/liblwgeom.h.in`, `SRID_MAXIMUM`). MySQL's have 32
@@ -138,6 +138,14 @@ pub fn keep_choice(present: &mut TableModel, recorded: &TableModel) {
     }
 }
 
+/// Whether both have the same spatial columns as geometries: a copy that is not complete is begun again
+/// where the configuration, or what is installed, has changed that.
+#[must_use]
+pub fn same_choice(recorded: &TableModel, present: &TableModel) -> bool {
+    let is_geometry = |column: &Column| matches!(column.target, TargetType::Geometry { .. });
+    recorded.columns.iter().map(is_geometry).eq(present.columns.iter().map(is_geometry))
+}
+
 /// The type with its modifier, as `format_type` prints it but for the schema.
 pub(super) fn fmt_type(kind: GeometryKind, srid: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match (kind, srid) {
@@ -150,8 +158,8 @@ pub(super) fn fmt_type(kind: GeometryKind, srid: u32, f: &mut fmt::Formatter<'_>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::TableName;
     use crate::schema::details::{TableDetails, example_column};
-    use crate::schema::{Column, TableName};
 
     const KINDS: [(&str, GeometryKind); 8] = [
         ("geometry", GeometryKind::Geometry),
@@ -227,8 +235,14 @@ mod tests {
         let mut present = model(Vec::new(), Some("gis"));
         keep_choice(&mut present, &model(Vec::new(), None));
         assert_eq!(present.details.postgis.as_deref(), Some("gis"));
-        keep_choice(&mut present, &model(vec![column], None));
+        keep_choice(&mut present, &model(vec![column.clone()], None));
         assert_eq!(present.details.postgis, None);
+        let geometry = Column {
+            target: TargetType::Geometry { kind: GeometryKind::Geometry, srid: 0 },
+            ..column.clone()
+        };
+        let (bytea, geometry) = (model(vec![column], None), model(vec![geometry], None));
+        assert!(same_choice(&bytea, &bytea) && !same_choice(&bytea, &geometry));
     }
 
     /// As releases without geometries recorded it.
