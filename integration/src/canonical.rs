@@ -78,7 +78,7 @@ impl Form {
             (Self::Float | Self::Double, _) => format!("{c}::float8::text"),
             (Self::Text, _) => format!("upper(encode(convert_to({c}::text,'UTF8'),'hex'))"),
             (_, "bytea") => format!("upper(encode({c},'hex'))"),
-            (Self::Geometry, "geometry") => format!("upper(encode(ST_AsEWKB({c}),'hex'))"),
+            (Self::Geometry, "geometry") => format!("upper(encode({c}::bytea,'hex'))"),
             (_, "date") => dated(&c, "YYYY-MM-DD"),
             (_, "timestamp") => dated(&c, "YYYY-MM-DD HH24:MI:SS.US"),
             (_, "timestamptz") => dated(&format!("({c} AT TIME ZONE 'UTC')"), "YYYY-MM-DD HH24:MI:SS.US"),

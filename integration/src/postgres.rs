@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
 use crate::mysql::{TextRow, abridged, first};
-use crate::servers::{Kind, Server};
+use crate::servers::{Kind, Server, image_of};
 
 /// The role that Tidegate connects as, and its password. It is no superuser.
 pub const TARGET_ROLE: &str = "tidegate";
@@ -49,6 +49,15 @@ impl Postgres {
     /// A new server, ready, with the role of Tidegate.
     pub async fn start_new(settings: &[&str]) -> Result<Self> {
         let server = Self::launch(settings, &[]).await?;
+        server.exec("postgres", SET_UP).await?;
+        Ok(server)
+    }
+
+    /// The same from an image that has PostGIS.
+    pub async fn start_with_postgis(settings: &[&str]) -> Result<Self> {
+        let images = ["postgis/postgis:15-3.3", "tidegate/postgis:15"];
+        let image = image_of("PostGIS", "TIDEGATE_POSTGIS_IMAGE", images).await?;
+        let server = Self::launch_from(&image, settings, &[]).await?;
         server.exec("postgres", SET_UP).await?;
         Ok(server)
     }

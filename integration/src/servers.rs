@@ -76,6 +76,18 @@ impl Servers {
         Ok(Self { mysql, postgres })
     }
 
+    /// A pair that the tests of spatial columns share: its PostgreSQL has PostGIS beside it, of which a
+    /// database has nothing until the extension is created in it.
+    pub async fn with_postgis() -> Result<&'static Self> {
+        static SHARED: OnceCell<Servers> = OnceCell::const_new();
+        let start = || async {
+            let mysql = MySql::start_new(&["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2"]);
+            let (mysql, postgres) = tokio::try_join!(mysql, Postgres::start_with_postgis(&["fsync=off"]))?;
+            Ok(Self { mysql, postgres })
+        };
+        SHARED.get_or_try_init(start).await
+    }
+
     /// A source database and a target database for one test, named after it and empty.
     pub async fn fixture(&self, name: &str) -> Result<Fixture<'_>> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -113,11 +125,19 @@ impl<K: Kind> Server<K> {
     /// Starts a container, with more variables in its environment, and waits until the server
     /// answers a query.
     pub(crate) async fn launch(args: &[&str], environment: &[(&str, &str)]) -> Result<Self> {
-        let image = image::<K>().await?;
+        Self::launch_from(&image::<K>().await?, args, environment).await
+    }
+
+    /// As [`launch`](Self::launch), from this image.
+    pub(crate) async fn launch_from(
+        image: &str,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
         let mut attempt = 0;
         loop {
             let port = free_port()?;
-            match request::<K>(&image, args, environment, port, None).start().await {
+            match request::<K>(image, args, environment, port, None).start().await {
                 Ok(container) => {
                     let server = Self { container, port, kind: PhantomData };
                     server.answers().await?;
@@ -283,17 +303,21 @@ fn port_was_taken(error: &str) -> bool {
 
 /// The image that the environment names, or the first of the known ones that exists here.
 async fn image<K: Kind>() -> Result<String> {
-    if let Ok(image) = std::env::var(K::IMAGE_VARIABLE) {
+    image_of(K::NAME, K::IMAGE_VARIABLE, K::IMAGES).await
+}
+
+pub(crate) async fn image_of(name: &str, variable: &str, images: [&str; 2]) -> Result<String> {
+    if let Ok(image) = std::env::var(variable) {
         return Ok(image);
     }
     let docker = docker_client_instance().await.context("the Docker daemon does not answer")?;
-    for image in K::IMAGES {
+    for image in images {
         if docker.inspect_image(image).await.is_ok() {
             return Ok(image.to_owned());
         }
     }
     docker.version().await.context("the Docker daemon does not answer: start dockerd, or run ops/test")?;
-    Err(anyhow!("no image for {}: run integration/images/build, or set {}", K::NAME, K::IMAGE_VARIABLE))
+    Err(anyhow!("no image for {name}: run integration/images/build, or set {variable}"))
 }
 
 /// A free TCP port of the loopback interface.

@@ -112,7 +112,7 @@ reasons! {
     RowTooLarge "row_too_large"
         "A row, or an entry of an index, is larger than PostgreSQL stores. Drop such an index on the target and resume; for a row, let the source's table have fewer or narrower columns and copy the table again, or exclude the table.",
     ValueInvalid "value_invalid"
-        "A value can't be stored in PostgreSQL as it is (bytes invalid in the column's character set, a NUL character, or an impossible date). Choose a policy for the column under [policies], mend the value on the source and copy the table again, or exclude the table.",
+        "A value can't be stored in PostgreSQL as it is (bytes invalid in the column's character set, a NUL character, an impossible date, or a geometry that PostGIS would refuse or change). Choose a policy for the column under [policies], or for a geometry bytea under [types]; else mend the value on the source and copy the table again, or exclude the table.",
     ConversionOnKey "conversion_on_key"
         "A value of a key column can't be stored as it is, and the column's policy could make two different keys the same. Mend the value on the source and copy the table again, choose a policy that keeps keys apart, or exclude the table.",
     PolicyInvalid "policy_invalid"

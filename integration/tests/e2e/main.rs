@@ -20,6 +20,7 @@ mod shapes;
 mod sink;
 mod snapshot;
 mod source;
+mod spatial;
 mod spill;
 mod tampered;
 mod target_checks;

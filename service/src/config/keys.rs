@@ -69,9 +69,10 @@ pub(super) const OPEN_SECTION: &str = "types";
 
 const OPEN_SECTION_MEANING: &str = "Types of target columns other than the default ones. A key is a column as \
     `\"database.table.column\"`, or a MySQL type as `\"tinyint(1)\"` or `datetime`; the value is `boolean`, `smallint`, \
-    `integer`, `bigint`, `double precision`, `text`, `bit`, `timestamp` or `timestamptz`, where the conversion is \
-    exact: a value that the chosen type does not have halts the pipeline. `datetime` and `timestamp` change places with \
-    UTC as the zone of the wall clock. A table that is copied already keeps its types. There are no variables for this \
+    `integer`, `bigint`, `double precision`, `text`, `bit`, `timestamp`, `timestamptz`, \
+    `bytea` or `geometry`, where the conversion is exact: a value that the chosen type does not have halts the pipeline. `datetime` and `timestamp` change places with \
+    UTC as the zone of the wall clock. Spatial columns are `geometry` where the target's database has the extension \
+    `postgis`, which `geometry` asks for, and else `bytea`. A table that is copied already keeps its types. There are no variables for this \
     section.";
 
 /// Entries of the open section, to show what they look like.

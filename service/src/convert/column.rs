@@ -47,6 +47,8 @@ enum Conversion {
     Interval(temporal::Step),
     Jsonb,
     Ewkb,
+    /// The same as PostGIS takes it.
+    Geometry,
     RealArray,
 }
 
@@ -152,6 +154,7 @@ impl ColumnPlan {
             (Conversion::Jsonb, Cell::JsonBinary(document)) => json::write_binary(document, out),
             (Conversion::Jsonb, Cell::JsonText(document)) => json::write_text(document, out),
             (Conversion::Ewkb, Cell::Bytes(bytes)) => spatial::write_ewkb(bytes, out),
+            (Conversion::Geometry, Cell::Bytes(bytes)) => spatial::write_geometry(bytes, out),
             (Conversion::RealArray, Cell::Bytes(bytes)) => vector::write(bytes, out),
             _ => Err(ConvertError::UnexpectedKind),
         }
@@ -207,6 +210,7 @@ impl Conversion {
             (_, TargetType::Interval { digits }) => Self::Interval(temporal::Step::of(digits)?),
             (_, TargetType::Jsonb) => Self::Jsonb,
             (MysqlType::Geometry, TargetType::Bytea) => Self::Ewkb,
+            (MysqlType::Geometry, TargetType::Geometry { .. }) => Self::Geometry,
             (_, TargetType::RealArray) => Self::RealArray,
             _ => return None,
         })

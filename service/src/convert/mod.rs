@@ -35,6 +35,7 @@ use crate::schema::{Column, TableModel, TableName};
 pub use column::ColumnPlan;
 use policy::Settled;
 pub use policy::{Obstacle, Role, Use, Uses};
+pub use spatial::NotInPostgis;
 
 /// Why a value can't be stored on the target as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +64,9 @@ pub enum ConvertError {
     /// The server stores an empty value for the implicit default of a NOT NULL column.
     #[error("is no geometry")]
     NoGeometry,
+    /// PostGIS's type would refuse or change it; bytea does not.
+    #[error("{0}; bytea, as which [types] can have the column, keeps it")]
+    NotInPostgis(#[from] NotInPostgis),
     #[error("is neither 0 nor 1, and the target's column is boolean")]
     BeyondBoolean,
     #[error("contradicts its own encoding")]
@@ -93,7 +97,8 @@ impl ConvertError {
             | Self::ZeroDate
             | Self::PartialDate
             | Self::AmbiguousKey
-            | Self::NoGeometry => Reason::ValueInvalid,
+            | Self::NoGeometry
+            | Self::NotInPostgis(_) => Reason::ValueInvalid,
             Self::Malformed => Reason::EventMalformed,
             Self::UnexpectedKind => Reason::Internal,
         };

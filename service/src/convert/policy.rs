@@ -197,7 +197,11 @@ impl ConvertError {
             Self::NulEscape => ValueKind::NulJson,
             Self::InvalidBytes => ValueKind::InvalidBytes,
             Self::OutOfRange => ValueKind::OutOfRange,
-            Self::AmbiguousKey | Self::NoGeometry | Self::Malformed | Self::UnexpectedKind => return None,
+            Self::AmbiguousKey
+            | Self::NoGeometry
+            | Self::NotInPostgis(_)
+            | Self::Malformed
+            | Self::UnexpectedKind => return None,
         })
     }
 }

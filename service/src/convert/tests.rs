@@ -387,6 +387,7 @@ fn every_error_has_its_reason() {
         (ConvertError::ZeroDate, Reason::ValueInvalid),
         (ConvertError::PartialDate, Reason::ValueInvalid),
         (ConvertError::BeyondBoolean, Reason::ValueOutOfRange),
+        (ConvertError::NotInPostgis(NotInPostgis::OpenRing), Reason::ValueInvalid),
         (ConvertError::Malformed, Reason::EventMalformed),
         (ConvertError::UnexpectedKind, Reason::Internal),
     ] {

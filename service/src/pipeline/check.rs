@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::halt::{Failure, Side};
 use crate::preflight::{Finding, Severity, Size};
 use crate::schema::filter::Filter;
+use crate::schema::overrides::Overrides;
 use crate::schema::render;
 use crate::schema::width::{ROW_BYTES_MAX, row_width};
 use crate::schema::{TableModel, TableName};
@@ -47,7 +48,7 @@ async fn check_source(
     report: &mut Report,
 ) -> Result<Vec<TableModel>, Failure> {
     let mut conn = source::connect::connect(&config.source).await?;
-    let (settings, types) = (&config.source, &config.types);
+    let (settings, types) = (&config.source, &types_for_target(config).await);
     let mut findings = source::preflight::check(&mut conn, settings, filter, types, config.fold.xa).await?;
     // A target that can't be asked is told of by itself.
     if findings.iter().any(source::preflight::is_idle_pattern)
@@ -66,6 +67,11 @@ async fn check_source(
         report.findings.extend(problems.into_iter().map(policy_finding));
     }
     Ok(tables)
+}
+
+/// A target that can't be asked is told of by itself.
+async fn types_for_target(config: &Config) -> Overrides {
+    sink::postgis::types_at(&config.target, &config.types).await.unwrap_or_else(|_| config.types.clone())
 }
 
 /// A side that could not be looked at, or not to the end.
@@ -123,7 +129,7 @@ pub async fn check_data(
     progress: impl FnMut(Scanned<'_>),
 ) -> Result<Vec<Found>, Failure> {
     let mut conn = source::connect::connect(&config.source).await?;
-    let tables = source::reader::tables(&mut conn, filter, &config.types).await?;
+    let tables = source::reader::tables(&mut conn, filter, &types_for_target(config).await).await?;
     let chunk_rows = config.snapshot.chunk_rows;
     let mut session = source::connect::session(&config.source).await?;
     data::scan(&mut session, &tables, &config.policies, chunk_rows, progress).await

@@ -7,6 +7,7 @@ use mysql_async::Conn;
 
 use super::stream::End;
 use super::{Context, continuity, stream};
+use crate::config::Config;
 use crate::fold::spill::Spill;
 use crate::fold::unit::Landmark;
 use crate::fold::xa::XidDigest;
@@ -55,14 +56,16 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     context.status.enter(State::Starting);
     let client = sink::connect::connect(&config.target).await?;
     let mut writer = context.take_over(client).await?;
+    let types = sink::postgis::types_for(writer.client(), &config.types).await?;
+    let config = &Config { types, ..config.clone() };
     let mut conn = source::connect::connect(&config.source).await?;
-    preflight(context, &mut conn, &writer).await?;
+    preflight(context, config, &mut conn, &writer).await?;
     progress.established = true;
     let identity = source::connect::identity(&mut conn).await?;
     detach_excluded(context, &mut writer).await?;
     publish_tables(&context.status, &writer.load_tables().await?);
     publish_conversions(&context.status, &writer).await?;
-    copy(context, &mut writer, &mut conn, progress).await?;
+    copy(context, config, &mut writer, &mut conn, progress).await?;
     let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
     let states = writer.load_tables().await?;
@@ -116,8 +119,12 @@ async fn startup_xids(conn: &mut Conn, writer: &mut Writer) -> Result<BTreeSet<X
 }
 
 /// Settings can change between cycles, so they are looked at in each.
-async fn preflight(context: &Context, conn: &mut Conn, writer: &Writer) -> Result<(), Failure> {
-    let config = &context.config;
+async fn preflight(
+    context: &Context,
+    config: &Config,
+    conn: &mut Conn,
+    writer: &Writer,
+) -> Result<(), Failure> {
     let (settings, types) = (&config.source, &config.types);
     let mut findings =
         source::preflight::check(conn, settings, &context.filter, types, config.fold.xa).await?;
@@ -186,6 +193,7 @@ async fn mark_converged(writer: &mut Writer) -> Result<(), Failure> {
 
 async fn copy(
     context: &Context,
+    config: &Config,
     writer: &mut Writer,
     conn: &mut Conn,
     progress: &mut Progress,
@@ -194,7 +202,7 @@ async fn copy(
         // What was just applied may not be finished there, and a copy must not be older than it.
         continuity::refuse_ahead(conn, &position.processed).await?;
     }
-    snapshot::run(&context.config, &context.filter, writer, &context.status).await?;
+    snapshot::run(config, &context.filter, writer, &context.status).await?;
     progress.committed = true;
     Ok(())
 }

@@ -244,7 +244,7 @@ impl Apply<'_> {
     async fn follow_definitions(&mut self, applied: &apply::Progress) -> Result<(), Failure> {
         let mut models = Vec::new();
         for name in &applied.redefined {
-            models.extend(reader::table(&mut self.conn, name, &self.context.config.types).await?);
+            models.extend(reader::table(&mut self.conn, name, self.applier.types()).await?);
         }
         if !applied.redefined.is_empty() {
             let executed = reader::gtid_executed(&mut self.conn).await?;
@@ -268,7 +268,7 @@ impl Apply<'_> {
             let message = format!("the source has not finished {}, which it has sent", unit.gtid());
             return Err(Failure::retry(Side::Source, message));
         }
-        let model = reader::table(&mut self.conn, &name, &self.context.config.types).await?;
+        let model = reader::table(&mut self.conn, &name, self.applier.types()).await?;
         self.applier.announce(name, model);
         Ok(())
     }

@@ -23,8 +23,9 @@ use super::ddl::{
 };
 use super::details::ColumnDetails;
 use super::renaming::Renaming;
+use super::spatial::Shape;
 use super::types::{TypeContext, target_type};
-use super::{Column, MysqlType, TableModel, TableName, TargetType};
+use super::{Column, MysqlType, TableModel, TableName, TargetType, spatial};
 
 /// What gives an ALTER TABLE its meaning besides its text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -237,13 +238,17 @@ impl Alteration<'_> {
         let collation = self.collation(definition, &mysql);
         let column = Column {
             name: definition.name.clone(),
-            target: self.target(&definition.name, &mysql, false, false)?,
+            target: self.new_target(definition, &mysql)?,
             mysql,
             nullable,
             auto_increment: false,
             generated: false,
             not_null_dropped: false,
-            details: ColumnDetails { collation, ..ColumnDetails::default() },
+            details: ColumnDetails {
+                collation,
+                shape: Shape::of_definition(&definition.data_type),
+                ..ColumnDetails::default()
+            },
         };
         let fill = default::fill(definition, &column.mysql, nullable, self.facts)?;
         let default = definition.default.clone();
@@ -326,10 +331,14 @@ impl Alteration<'_> {
         let in_primary_key = self.model.key_is_primary && self.model.key.contains(&origin);
         let nullable = definition.nullable.unwrap_or(!in_primary_key && !definition.auto_increment);
         let zero_one = old.target == TargetType::Boolean;
-        let target = match old.details.overridden {
-            true if mysql == old.mysql => old.target,
-            true => return Err(Resync { why: "another type for a column whose type is configured" }),
-            false => self.target(&definition.name, &mysql, zero_one, definition.auto_increment)?,
+        let shape = Shape::of_definition(&definition.data_type);
+        let target = match (shape, old.target, old.details.overridden) {
+            (Some(shape), TargetType::Geometry { .. }, _) => geometry(shape)?,
+            (_, _, true) if mysql == old.mysql => old.target,
+            (_, _, true) => {
+                return Err(Resync { why: "another type for a column whose type is configured" });
+            }
+            (_, _, false) => self.target(&definition.name, &mysql, zero_one, definition.auto_increment)?,
         };
         let collation = self.collation(definition, &mysql);
         let ColumnDetails { joined, overridden, ref target_collation, .. } = old.details;
@@ -346,6 +355,7 @@ impl Alteration<'_> {
                 overridden,
                 collation,
                 target_collation: target_collation.clone(),
+                shape,
                 ..ColumnDetails::default()
             },
         })
@@ -372,6 +382,14 @@ impl Alteration<'_> {
     fn collation(&self, definition: &ColumnDefinition, mysql: &MysqlType) -> Option<String> {
         let collation = collation::of_definition(&definition.data_type, self.model, self.operations);
         collation.filter(|_| mysql.is_text())
+    }
+
+    /// Of a column that was not there before.
+    fn new_target(&self, definition: &ColumnDefinition, mysql: &MysqlType) -> Result<TargetType, Resync> {
+        match (Shape::of_definition(&definition.data_type), &self.model.details.postgis) {
+            (Some(shape), Some(_)) => geometry(shape),
+            _ => self.target(&definition.name, mysql, false, false),
+        }
     }
 
     fn target(
@@ -407,6 +425,10 @@ impl Alteration<'_> {
         let key: Option<Vec<usize>> = self.model.key.iter().map(place).collect();
         key.ok_or(Resync { why: table::KEY_CHANGES })
     }
+}
+
+fn geometry(shape: Shape) -> Result<TargetType, Resync> {
+    spatial::geometry(shape).map_err(|_| Resync { why: "a column with a SRID that PostGIS does not keep" })
 }
 
 fn labels(mysql: &MysqlType) -> Option<&[String]> {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::TableName;
 use super::collation::TargetCollation;
 use super::partitions::TargetPartitions;
+use super::spatial::Shape;
 
 /// What a column has beside its type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ pub struct ColumnDetails {
     /// The target's collation, where it is not one that compares bytes. Chosen once, as the type is.
     #[serde(default)]
     pub target_collation: Option<TargetCollation>,
+    /// Of a spatial column; models recorded before it was read have none.
+    #[serde(default)]
+    pub shape: Option<Shape>,
 }
 
 /// A column's default.
@@ -79,6 +83,10 @@ pub struct TableDetails {
     /// Those of the target.
     #[serde(default)]
     pub target_partitions: TargetPartitions,
+    /// The schema of the target's PostGIS, where spatial columns are to be of its type. Chosen once, as a
+    /// column's type is.
+    #[serde(default)]
+    pub postgis: Option<String>,
 }
 
 impl TableDetails {

@@ -186,7 +186,7 @@ pub struct TargetTable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetColumn {
     pub name: String,
-    /// `format_type(atttypid, atttypmod)`.
+    /// `format_type(atttypid, atttypmod)`, for PostGIS's own types without their schema.
     pub type_sql: String,
     pub not_null: bool,
     /// A default or an identity: PostgreSQL fills the column when an INSERT leaves it out.

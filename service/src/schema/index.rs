@@ -12,13 +12,14 @@
 //! | a unique index that does not fit | an index as above: the target does not enforce uniqueness |
 //! | FULLTEXT over VARCHAR and CHAR | GIN over `to_tsvector('simple', …)` |
 //! | expressions of [`super::expression`] | the same, under the rules above |
-//! | FULLTEXT over TEXT, SPATIAL, other expressions, invisible indexes | nothing |
+//! | SPATIAL over a column that is PostGIS's geometry | GiST |
+//! | FULLTEXT over TEXT, SPATIAL over bytea, other expressions, invisible indexes | nothing |
 
 use super::details::{Index, IndexKind, IndexPart};
 use super::expression;
 use super::objects::Note;
 use super::render::{INDEX_ENTRY_HEADER_BYTES, MAX_KEY_BYTES, labels_differ, max_key_width, quote_ident};
-use super::{Column, MysqlType, TableModel};
+use super::{Column, MysqlType, TableModel, TargetType};
 use crate::halt::Halt;
 
 /// Characters up to which a text's `tsvector` stays far below its limit of 1 MB, whatever is in it.
@@ -43,10 +44,7 @@ pub(super) fn target_index(
     let mut notes = Vec::new();
     let mut note = |text: String| notes.push(Note::new(&subject, text));
     let made = match index.kind {
-        IndexKind::Spatial => {
-            note("not created: spatial indexes are not carried over".to_owned());
-            None
-        }
+        IndexKind::Spatial => spatial(model, index, &mut note)?,
         IndexKind::Fulltext => fulltext(model, index, &mut note)?,
         IndexKind::Ordered => ordered(model, index, &mut note)?,
     };
@@ -60,6 +58,29 @@ fn parts<'a>(model: &'a TableModel, index: &'a Index) -> Option<Parts<'a>> {
     let column =
         |part: &IndexPart| model.columns.iter().find(|column| part.column.as_ref() == Some(&column.name));
     index.parts.iter().map(|part| column(part).map(|column| (part, column))).collect()
+}
+
+/// MySQL's optimizer takes one for reference systems that the column is restricted to, PostGIS for all.
+fn spatial(
+    model: &TableModel,
+    index: &Index,
+    note: &mut impl FnMut(String),
+) -> Result<Option<TargetIndex>, Halt> {
+    let parts = parts(model, index).unwrap_or_default();
+    let [(_, column)] = parts.as_slice() else {
+        note("not created: it is not over one column".to_owned());
+        return Ok(None);
+    };
+    if !matches!(column.target, TargetType::Geometry { .. }) {
+        note(format!("not created: bytea, as which `{}` is kept, has no spatial index", column.name));
+        return Ok(None);
+    }
+    if !index.visible {
+        note("not created: PostgreSQL has no invisible indexes".to_owned());
+        return Ok(None);
+    }
+    let definition = format!("USING gist ({})", quote_ident(&column.name)?);
+    Ok(Some(TargetIndex { unique: false, definition, columns: None }))
 }
 
 fn fulltext(

@@ -21,12 +21,14 @@ pub mod plan;
 pub mod policy;
 pub mod renaming;
 pub mod render;
+pub mod spatial;
 pub mod types;
 pub mod width;
 
 use serde::{Deserialize, Serialize};
 
 use details::{ColumnDetails, TableDetails};
+use spatial::GeometryKind;
 
 /// A source table's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -193,6 +195,12 @@ pub enum TargetType {
     Jsonb,
     /// real[]
     RealArray,
+    /// PostGIS's type, whose schema is in [`TableDetails::postgis`].
+    Geometry {
+        kind: GeometryKind,
+        /// 0 admits every reference system.
+        srid: u32,
+    },
 }
 
 /// A replicated table: the source's definition and the target's types. Stored in

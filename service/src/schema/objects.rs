@@ -359,7 +359,13 @@ const fn type_note(mysql: &MysqlType, target: TargetType) -> Option<&'static str
         (MysqlType::Time { .. }, TargetType::Interval { .. }) => {
             "interval, since it can be negative and go beyond 24 hours"
         }
-        (MysqlType::Geometry, TargetType::Bytea) => "bytea that holds EWKB, longitude before latitude",
+        (MysqlType::Geometry, TargetType::Bytea) => {
+            "bytea that holds EWKB, longitude before latitude, since the target's database has no extension postgis"
+        }
+        (MysqlType::Geometry, TargetType::Geometry { .. }) => {
+            "geometry of PostGIS, longitude before latitude; a value that PostGIS would refuse or change halts the \
+             pipeline"
+        }
         _ => return None,
     })
 }

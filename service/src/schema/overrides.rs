@@ -8,6 +8,7 @@ use std::mem::discriminant;
 
 use super::collation::{CollationChoice, TargetCollation, of_column};
 use super::partitions::PartitionChoice;
+use super::spatial::GeometryKind;
 use super::{Column, MysqlType, TableName, TargetType};
 
 /// A type as the configuration names it; lengths and digits are the source's.
@@ -22,10 +23,12 @@ pub enum TypeChoice {
     Bit,
     Timestamp,
     TimestampTz,
+    Bytea,
+    Geometry,
 }
 
 impl TypeChoice {
-    const ALL: [(&'static str, Self); 9] = [
+    const ALL: [(&'static str, Self); 11] = [
         ("boolean", Self::Boolean),
         ("smallint", Self::SmallInt),
         ("integer", Self::Integer),
@@ -35,6 +38,8 @@ impl TypeChoice {
         ("bit", Self::Bit),
         ("timestamp", Self::Timestamp),
         ("timestamptz", Self::TimestampTz),
+        ("bytea", Self::Bytea),
+        ("geometry", Self::Geometry),
     ];
 
     /// The names, for messages.
@@ -48,7 +53,8 @@ impl TypeChoice {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
     }
 
-    /// The target's type for a column of this type; `None` where no exact conversion is defined.
+    /// The target's type for a column of this type; `None` where no exact conversion is defined. Of
+    /// geometries it is the widest.
     #[must_use]
     pub const fn target(self, mysql: &MysqlType) -> Option<TargetType> {
         let is_integer = matches!(
@@ -85,15 +91,27 @@ impl TypeChoice {
             (Self::TimestampTz, MysqlType::DateTime { digits } | MysqlType::Timestamp { digits }) => {
                 TargetType::TimestampTz { digits: *digits }
             }
+            (Self::Bytea, MysqlType::Geometry) => TargetType::Bytea,
+            (Self::Geometry, MysqlType::Geometry) => {
+                TargetType::Geometry { kind: GeometryKind::Geometry, srid: 0 }
+            }
             _ => return None,
         })
+    }
+
+    /// Whether it makes this target of this source type.
+    fn makes(self, mysql: &MysqlType, target: TargetType) -> bool {
+        match self.target(mysql) {
+            Some(TargetType::Geometry { .. }) => matches!(target, TargetType::Geometry { .. }),
+            chosen => chosen == Some(target),
+        }
     }
 }
 
 /// Whether some choice makes this target of this source type.
 #[must_use]
 pub fn converts(mysql: &MysqlType, target: TargetType) -> bool {
-    TypeChoice::ALL.iter().any(|(_, choice)| choice.target(mysql) == Some(target))
+    TypeChoice::ALL.iter().any(|(_, choice)| choice.makes(mysql, target))
 }
 
 /// What the sections `[types]` and `[schema]` say.
@@ -109,6 +127,8 @@ pub struct Overrides {
     partitions: PartitionChoice,
     /// By `database.table`.
     table_partitions: BTreeMap<String, PartitionChoice>,
+    /// The schema of PostGIS in the target's database, where it is installed.
+    postgis: Option<String>,
 }
 
 /// Data types that some choice applies to, each with the forms that it must apply to.
@@ -131,7 +151,7 @@ fn forms(data_type: &str) -> Option<MysqlType> {
         "bit" => MysqlType::Bit { width: 1 },
         "datetime" => MysqlType::DateTime { digits: 0 },
         "timestamp" => MysqlType::Timestamp { digits: 0 },
-        _ => return None,
+        name => GeometryKind::from_data_type(name).map(|_| MysqlType::Geometry)?,
     })
 }
 
@@ -157,6 +177,24 @@ impl Overrides {
                 .to_owned());
         }
         Ok(())
+    }
+
+    /// The same for a target whose database has PostGIS in this schema, or does not have it.
+    #[must_use]
+    pub fn with_postgis(&self, schema: Option<String>) -> Self {
+        Self { postgis: schema, ..self.clone() }
+    }
+
+    /// Whether some column is to be PostGIS's geometry, wherever it is not by default.
+    #[must_use]
+    pub fn names_geometry(&self) -> bool {
+        self.columns.values().chain(self.types.values()).any(|choice| *choice == TypeChoice::Geometry)
+    }
+
+    /// The schema of the target's PostGIS.
+    #[must_use]
+    pub fn postgis(&self) -> Option<&str> {
+        self.postgis.as_deref()
     }
 
     /// Sets how texts are compared, of one column or, without a name, of all that have no entry.
@@ -249,7 +287,7 @@ impl Overrides {
         };
         let by_type = self.types.iter().filter(|(key, _)| is_of_type(key)).map(|(_, choice)| choice);
         let mut choices = self.columns.get(&name).into_iter().chain(by_type);
-        choices.any(|choice| choice.target(&column.mysql) != Some(column.target))
+        choices.any(|choice| !choice.makes(&column.mysql, column.target))
     }
 
     /// The columns named that are none of these.
@@ -309,6 +347,8 @@ mod tests {
         for (key, name) in [
             ("datetime", "boolean"),
             ("json", "text"),
+            ("blob", "geometry"),
+            ("point", "text"),
             ("decimal", "bigint"),
             ("app.t", "text"),
             ("int", "uuid"),
@@ -316,6 +356,8 @@ mod tests {
             assert!(overrides.add(key, name).is_err(), "{key} = {name}");
         }
         assert_eq!(overrides, Overrides::default());
+        overrides.add("geomcollection", "bytea").unwrap();
+        overrides.add("app.t.g", "geometry").unwrap();
         let unsigned = MysqlType::TinyInt { unsigned: true, display_width_one: false };
         assert_eq!(TypeChoice::Boolean.target(&unsigned), None);
         assert!(converts(&MysqlType::DateTime { digits: 3 }, TargetType::TimestampTz { digits: 3 }));

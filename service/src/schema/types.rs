@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::charset::{Charset, TextError};
-use super::{Column, MysqlType, TableName, TargetType};
+use super::{Column, MysqlType, TableName, TargetType, spatial};
 use crate::halt::{Halt, Reason};
 
 /// A row of `information_schema.COLUMNS`, as far as it describes the type (MySQL manual, "The
@@ -187,7 +187,8 @@ pub struct TypeContext<'a> {
 }
 
 /// The target's type for a source column. Every value of the source's type has exactly one image
-/// in it, impossible dates, year zero, NUL characters and what JSON alone can hold excepted.
+/// in it, impossible dates, year zero, NUL characters and what JSON alone can hold excepted. For a spatial
+/// column it is the one without PostGIS: [`spatial::target`] knows the other.
 ///
 /// # Errors
 /// `unsupported_type` and `unsupported_charset`, naming table and column.
@@ -264,6 +265,7 @@ impl fmt::Display for TargetType {
             Self::Interval { digits } => write!(f, "interval({digits})"),
             Self::Jsonb => f.write_str("jsonb"),
             Self::RealArray => f.write_str("real[]"),
+            Self::Geometry { kind, srid } => spatial::fmt_type(*kind, *srid, f),
         }
     }
 }

@@ -76,7 +76,8 @@ const fn fixed(column: &Column) -> Option<(u64, u64)> {
         | TargetType::Bytea
         | TargetType::Bit { .. }
         | TargetType::Jsonb
-        | TargetType::RealArray => return None,
+        | TargetType::RealArray
+        | TargetType::Geometry { .. } => return None,
     })
 }
 

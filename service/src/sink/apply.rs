@@ -143,6 +143,12 @@ impl Applier {
         &self.position
     }
 
+    /// The configured types, as this target takes them.
+    #[must_use]
+    pub const fn types(&self) -> &Overrides {
+        &self.types
+    }
+
     /// Every table's state as of the position.
     pub fn tables(&self) -> impl Iterator<Item = &TableState> {
         self.tables.states()

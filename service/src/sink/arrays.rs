@@ -31,6 +31,8 @@ pub(super) const fn array_type(target: TargetType) -> Option<Type> {
         TargetType::Interval { .. } => Type::INTERVAL_ARRAY,
         TargetType::Jsonb => Type::JSONB_ARRAY,
         TargetType::RealArray => return None,
+        // Extended well-known binary either way, which PostGIS's cast takes without being asked.
+        TargetType::Geometry { .. } => Type::BYTEA_ARRAY,
     })
 }
 

@@ -34,9 +34,16 @@ const READ_RELATION: &str = "\
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
     WHERE n.nspname = $1::text AND c.relname = $2::text";
 
+/// PostGIS's types go by their names alone: which schema it is in differs from database to database.
 /// The locale of an ICU collation is in another column of the catalog in each of 14, 15 and 17.
 const READ_COLUMNS: &str = "\
-    SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
+    SELECT a.attname::text, \
+        CASE WHEN EXISTS (SELECT FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid \
+                WHERE d.classid = 'pg_type'::regclass AND d.objid = a.atttypid \
+                    AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND e.extname = 'postgis') \
+            THEN regexp_replace(format_type(a.atttypid, a.atttypmod), '^.*[.]', '') \
+            ELSE format_type(a.atttypid, a.atttypmod) END, \
+        a.attnotnull, \
         a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attidentity = 'a', \
         coalesce(o.collisdeterministic, true), \
         CASE WHEN o.collprovider = 'i' THEN coalesce(to_jsonb(o) ->> 'colllocale', \

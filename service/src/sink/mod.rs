@@ -23,6 +23,7 @@ mod net;
 pub mod objects;
 mod params;
 mod part;
+pub mod postgis;
 pub mod preflight;
 mod prepared;
 mod rebuild;

@@ -75,7 +75,7 @@ impl KeyColumns {
                 | TargetType::Timestamp { .. }
                 | TargetType::TimestampTz { .. }
                 | TargetType::Interval { .. } => false,
-                TargetType::Jsonb | TargetType::RealArray => return None,
+                TargetType::Jsonb | TargetType::RealArray | TargetType::Geometry { .. } => return None,
             };
             Some(KeyColumn { index, is_float })
         };

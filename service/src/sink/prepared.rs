@@ -113,5 +113,7 @@ fn takes(inferred: &Type, target: TargetType) -> bool {
         TargetType::Interval { .. } => *inferred == Type::INTERVAL,
         TargetType::Jsonb => *inferred == Type::JSONB,
         TargetType::RealArray => *inferred == Type::FLOAT4_ARRAY,
+        // The table's check has seen that the column's type is that of PostGIS.
+        TargetType::Geometry { .. } => inferred.name() == "geometry",
     }
 }

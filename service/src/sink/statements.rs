@@ -5,7 +5,7 @@
 
 use crate::halt::{Halt, Reason};
 use crate::schema::render::collation::by_bytes;
-use crate::schema::render::{only, qualified, quote_ident};
+use crate::schema::render::{only, postgis_schema, qualified, quote_ident};
 use crate::schema::{Column, TableModel, TableName, TargetType};
 
 /// Makes a statement fail unless it touches exactly one row, so that nothing has to be read
@@ -140,7 +140,7 @@ pub(super) fn copy_in(model: &TableModel) -> Result<String, Halt> {
 fn first_match(model: &TableModel, first_parameter: usize) -> Result<String, Halt> {
     let mut conditions = Vec::new();
     for (column, n) in model.columns.iter().zip(first_parameter..) {
-        conditions.push(same(column, n)?);
+        conditions.push(same(model, column, n)?);
     }
     Ok(format!(
         "SELECT ctid FROM ONLY {} WHERE {} LIMIT 1",
@@ -150,8 +150,9 @@ fn first_match(model: &TableModel, first_parameter: usize) -> Result<String, Hal
 }
 
 /// Whether a column holds exactly the parameter's value. Where `=` takes values for equal that
-/// print differently (0 and -0, 1 and 1.0 in JSON, a collation's equals), bytes are compared.
-fn same(column: &Column, n: usize) -> Result<String, Halt> {
+/// print differently (0 and -0, 1 and 1.0 in JSON, a collation's equals), bytes are compared. So they are
+/// where a type's operators are in a schema that the session does not look into.
+fn same(model: &TableModel, column: &Column, n: usize) -> Result<String, Halt> {
     let name = quote_ident(&column.name)?;
     Ok(match column.target {
         TargetType::Real => format!("float4send({name}) IS NOT DISTINCT FROM float4send(${n})"),
@@ -159,6 +160,10 @@ fn same(column: &Column, n: usize) -> Result<String, Halt> {
         TargetType::Jsonb => format!("jsonb_send({name}) IS NOT DISTINCT FROM jsonb_send(${n})"),
         TargetType::RealArray => {
             format!("array_send({name}) IS NOT DISTINCT FROM array_send(${n}::real[])")
+        }
+        TargetType::Geometry { .. } => {
+            let schema = postgis_schema(model)?;
+            format!("{name}::bytea IS NOT DISTINCT FROM ${n}::{schema}.geometry::bytea")
         }
         TargetType::Varchar { .. } | TargetType::Text => {
             format!("{name} COLLATE \"C\" IS NOT DISTINCT FROM ${n}")
@@ -244,6 +249,17 @@ mod tests {
     fn an_upsert_of_nothing_but_a_key_does_nothing() {
         let model = model(&[0], &[("a", TargetType::Integer)]);
         assert!(upsert(&model).unwrap().ends_with("ON CONFLICT (\"a\") DO NOTHING"));
+    }
+
+    #[test]
+    fn geometries_are_matched_by_their_bytes() {
+        let shape = TargetType::Geometry { kind: crate::schema::spatial::GeometryKind::Geometry, srid: 0 };
+        let mut model = model(&[], &[("g", shape)]);
+        assert!(delete_matching(&model).is_err());
+        model.details.postgis = Some("gis".to_owned());
+        let sql = delete_matching(&model).unwrap();
+        let expected = r#"WHERE "g"::bytea IS NOT DISTINCT FROM $1::"gis".geometry::bytea LIMIT 1"#;
+        assert!(sql.contains(expected), "{sql}");
     }
 
     #[test]

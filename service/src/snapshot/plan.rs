@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 
 use crate::halt::{Halt, Reason};
-use crate::schema::TableModel;
+use crate::schema::{TableModel, spatial};
 
 #[cfg(test)]
 mod tests;
@@ -212,6 +212,7 @@ pub fn same_partitions(recorded: &TableModel, present: &TableModel) -> bool {
 /// one.
 #[must_use]
 pub fn with_targets(mut present: TableModel, recorded: &TableModel) -> TableModel {
+    spatial::keep_choice(&mut present, recorded);
     for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
         column.target = recorded.target;
         column.not_null_dropped = recorded.not_null_dropped;

@@ -18,6 +18,7 @@ use crate::fold::unit::Landmark;
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::phase::TablePhase;
+use crate::schema::spatial;
 use crate::schema::types::{TypeContext, may_become_boolean, target_type};
 use crate::schema::{TableModel, TableName, TargetType};
 use crate::sink::copy::{ChunkWriter, Copied};
@@ -188,7 +189,9 @@ async fn decide(
     let mut facts = Facts {
         begun: has_begun(state),
         keyed: !fresh.key.is_empty(),
-        same_definition: same_definition(&state.model, &fresh) && same_partitions(&state.model, &fresh),
+        same_definition: same_definition(&state.model, &fresh)
+            && same_partitions(&state.model, &fresh)
+            && spatial::same_choice(&state.model, &fresh),
         no_ddl: true,
     };
     if let (Start::Resume, Some(first)) = (facts.start(), &state.snapshot_set) {

@@ -3,6 +3,7 @@
 use super::super::lexer::{Token, Unlexable};
 use super::parser::{Parsed, Parser};
 use crate::schema::ddl::{CharsetClause, DataType, TypeName};
+use crate::schema::spatial::GeometryKind;
 
 /// `REAL_AS_FLOAT` of `sql_mode`.
 const REAL_AS_FLOAT: u64 = 1;
@@ -56,15 +57,15 @@ const TYPES: &[(&str, TypeName)] = &[
     ("YEAR", TypeName::Year),
     ("JSON", TypeName::Json),
     ("VECTOR", TypeName::Vector),
-    ("GEOMETRY", TypeName::Spatial),
-    ("GEOMETRYCOLLECTION", TypeName::Spatial),
-    ("GEOMCOLLECTION", TypeName::Spatial),
-    ("POINT", TypeName::Spatial),
-    ("MULTIPOINT", TypeName::Spatial),
-    ("LINESTRING", TypeName::Spatial),
-    ("MULTILINESTRING", TypeName::Spatial),
-    ("POLYGON", TypeName::Spatial),
-    ("MULTIPOLYGON", TypeName::Spatial),
+    ("GEOMETRY", TypeName::Spatial(GeometryKind::Geometry)),
+    ("GEOMETRYCOLLECTION", TypeName::Spatial(GeometryKind::GeometryCollection)),
+    ("GEOMCOLLECTION", TypeName::Spatial(GeometryKind::GeometryCollection)),
+    ("POINT", TypeName::Spatial(GeometryKind::Point)),
+    ("MULTIPOINT", TypeName::Spatial(GeometryKind::MultiPoint)),
+    ("LINESTRING", TypeName::Spatial(GeometryKind::LineString)),
+    ("MULTILINESTRING", TypeName::Spatial(GeometryKind::MultiLineString)),
+    ("POLYGON", TypeName::Spatial(GeometryKind::Polygon)),
+    ("MULTIPOLYGON", TypeName::Spatial(GeometryKind::MultiPolygon)),
 ];
 
 impl Parser<'_> {

@@ -50,7 +50,7 @@ pub(super) fn resolve(data_type: &DataType, table_charset: Option<&str>) -> Resu
         TypeName::Year => MysqlType::Year,
         TypeName::Json => MysqlType::Json,
         TypeName::Vector => MysqlType::Vector,
-        TypeName::Spatial => MysqlType::Geometry,
+        TypeName::Spatial(_) => MysqlType::Geometry,
     })
 }
 

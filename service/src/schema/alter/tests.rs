@@ -6,6 +6,7 @@ use crate::schema::collation::{CollationChoice, TargetCollation};
 use crate::schema::ddl::Content;
 use crate::schema::overrides::Overrides;
 use crate::schema::policy::ColumnPolicies;
+use crate::schema::spatial::GeometryKind;
 
 const STRICT: u64 = 1 << 21;
 
@@ -549,4 +550,46 @@ fn another_collation_or_one_that_only_the_source_knows_asks_for_a_copy() {
     ] {
         assert!(collation_after(text, "a").is_err(), "{text}");
     }
+}
+
+/// With PostGIS, and the same without.
+#[test]
+fn a_spatial_column_is_what_those_of_its_table_are() {
+    let bytea = table("id int not null, g point srid 4326", &["id"]);
+    let mut seed = table("id int not null", &["id"]);
+    seed.details.postgis = Some("public".to_owned());
+    let geometry = altered(&seed, "add g point srid 4326").model;
+    let target = |model: &TableModel, column: usize| model.columns[column].target.to_string();
+    assert_eq!(
+        (target(&bytea, 1).as_str(), target(&geometry, 1).as_str()),
+        ("bytea", "geometry(Point,4326)")
+    );
+    for (text, shown) in [
+        ("modify g geometry srid 4326", "geometry(Geometry,4326)"),
+        ("modify g point", "geometry(Point)"),
+        ("modify g geometrycollection", "geometry"),
+        ("change g h point srid 0", "geometry(Point)"),
+    ] {
+        let after = altered(&geometry, text);
+        assert_eq!(target(&after.model, 1), shown, "{text}");
+        assert!(after.changes.iter().any(|change| matches!(change, TargetChange::SetType { .. })), "{text}");
+        let after = altered(&bytea, text);
+        assert_eq!(target(&after.model, 1), "bytea");
+        assert!(!after.changes.iter().any(|change| matches!(change, TargetChange::SetType { .. })), "{text}");
+    }
+    assert_eq!(target(&altered(&geometry, "add l linestring").model, 2), "geometry(LineString)");
+    assert_eq!(target(&altered(&bytea, "add l linestring").model, 2), "bytea");
+    resyncs(&geometry, "add h point srid 1000000", &facts());
+    assert!(alter(&bytea, &operations("add h point srid 1000000"), &facts()).is_ok());
+}
+
+/// As configuration makes it.
+#[test]
+fn a_geometry_by_configuration_follows_the_source_and_bytea_stays() {
+    let mut model = table("id int not null, g point", &["id"]);
+    model.details.postgis = Some("public".to_owned());
+    model.columns[1].details.overridden = true;
+    assert_eq!(altered(&model, "modify g geometry").model.columns[1].target, TargetType::Bytea);
+    model.columns[1].target = TargetType::Geometry { kind: GeometryKind::Point, srid: 0 };
+    assert_eq!(altered(&model, "modify g geometry").model.columns[1].target.to_string(), "geometry");
 }

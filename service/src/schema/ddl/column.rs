@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::index::ForeignKeyDefinition;
+use crate::schema::spatial::GeometryKind;
 
 /// A column as ADD, CHANGE and MODIFY COLUMN define it: what they do not say does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +95,7 @@ pub enum TypeName {
     Json,
     Vector,
     /// GEOMETRY and its subtypes.
-    Spatial,
+    Spatial(GeometryKind),
 }
 
 /// CHARACTER SET and COLLATE, by MySQL's names in lower case.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::schema::details::{TableDetails, example_column};
+use crate::schema::spatial::GeometryKind;
 use crate::schema::{TableName, TargetType};
 
 fn varchar(name: &str, length: u32) -> Column {
@@ -20,6 +21,11 @@ fn model() -> TableModel {
             varchar("v255", 255),
             varchar("w255", 255),
             varchar("x255", 255),
+            example_column(
+                "shape",
+                MysqlType::Geometry,
+                TargetType::Geometry { kind: GeometryKind::Point, srid: 0 },
+            ),
         ],
         key: vec![0],
         key_is_primary: true,
@@ -88,7 +94,10 @@ fn labels_that_are_one_text_are_not_unique() {
 fn what_has_no_counterpart_is_told() {
     assert_eq!(made(&index(false, vec![part("", None)])), (None, 1));
     assert_eq!(made(&Index { visible: false, ..index(false, vec![part("a", None)]) }), (None, 1));
-    assert_eq!(made(&Index { kind: IndexKind::Spatial, ..index(false, vec![part("a", None)]) }), (None, 1));
+    let spatial = |column| Index { kind: IndexKind::Spatial, ..index(false, vec![part(column, Some(32))]) };
+    assert_eq!(made(&spatial("raw")), (None, 1));
+    assert_eq!(made(&Index { visible: false, ..spatial("shape") }), (None, 1));
+    expect(&spatial("shape"), false, r#"USING gist ("shape")"#, 0);
     expect(&Index { visible: false, ..index(true, vec![part("a", None)]) }, true, r#"USING btree ("a")"#, 0);
     let fulltext = |column| Index { kind: IndexKind::Fulltext, ..index(false, vec![part(column, None)]) };
     expect(&fulltext("s"), false, r#"USING gin (to_tsvector('simple', coalesce("s", '')))"#, 1);

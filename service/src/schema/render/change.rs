@@ -1,7 +1,7 @@
 //! The target's DDL for what an ALTER TABLE of the source changes.
 
 use super::collation::{clause, create_collations};
-use super::{column_definition, has_identity, has_sequence, labels_check, qualified, quote_ident};
+use super::{column_definition, has_identity, has_sequence, labels_check, qualified, quote_ident, type_sql};
 use crate::halt::{Halt, Reason};
 use crate::schema::alter::{Altered, TargetChange};
 use crate::schema::{Column, TableModel, TargetType};
@@ -86,13 +86,15 @@ fn find<'a>(model: &'a TableModel, column: &str) -> Result<&'a Column, Halt> {
 fn set_type(model: &TableModel, column: &str, to: TargetType) -> Result<String, Halt> {
     let name = quote_ident(column)?;
     let collation = clause(model, find(model, column)?)?;
+    let to = type_sql(model, to)?;
     Ok(format!("ALTER COLUMN {name} TYPE {to}{collation} USING {name}::{to}"))
 }
 
 /// The default is there for the rows that exist: the target stores it once and rewrites nothing.
 fn add_column(model: &TableModel, column: &Column, fill: Option<&str>) -> Result<String, Halt> {
     let definition = column_definition(model, column, None)?;
-    let default = fill.map(|literal| format!(" DEFAULT {literal}::{}", column.target)).unwrap_or_default();
+    let target = type_sql(model, column.target)?;
+    let default = fill.map(|literal| format!(" DEFAULT {literal}::{target}")).unwrap_or_default();
     Ok(format!("ADD COLUMN {definition}{default}"))
 }
 

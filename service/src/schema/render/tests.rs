@@ -62,6 +62,16 @@ fn a_table_has_its_columns_and_its_key() {
 }
 
 #[test]
+fn a_geometry_is_looked_for_in_the_schema_of_postgis_alone() {
+    let shape = TargetType::Geometry { kind: crate::schema::spatial::GeometryKind::Point, srid: 4326 };
+    let mut model = model("t", vec![column("g", MysqlType::Geometry, shape)], &[]);
+    assert_eq!(create_table(&model).unwrap_err().reason, Reason::Internal);
+    model.details.postgis = Some("My \"GIS\"".to_owned());
+    let sql = create_table(&model).unwrap();
+    assert!(sql.contains(r#""g" "My ""GIS""".geometry(Point,4326) NOT NULL"#), "{sql}");
+}
+
+#[test]
 fn an_enum_takes_its_labels_and_the_empty_text() {
     let model = model("t", vec![labelled("state", &["on", "it's", "", r"a\b"])], &[]);
     let sql = create_table(&model).unwrap();

@@ -552,6 +552,10 @@ async fn literal(
     column: &Column,
     cell: crate::binlog::cell::Cell<'_>,
 ) -> Result<Option<String>, Undone> {
+    // Of any type, and all that a geometry, whose type's schema is not looked into, gets here.
+    if matches!(cell, crate::binlog::cell::Cell::Null) {
+        return Ok(None);
+    }
     let doing = "altering a table";
     let mut field = Vec::new();
     if ColumnPlan::new(name, column, ColumnPolicies::default(), Role::Plain)?.write(cell, &mut field).is_err()

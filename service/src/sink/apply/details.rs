@@ -24,7 +24,7 @@ use crate::gtid::GtidSet;
 use crate::halt::Failure;
 use crate::schema::details::{ColumnDetails, TableDetails};
 use crate::schema::phase::TablePhase;
-use crate::schema::{TableModel, TableName, render};
+use crate::schema::{TableModel, TableName, render, spatial};
 use crate::snapshot::plan::same_definition;
 
 /// Definitions as the source has them.
@@ -134,6 +134,8 @@ fn with_details(state: &TableState, present: &TableModel) -> Option<TableState> 
     if !is_copied || !same_definition(&state.model, present) {
         return None;
     }
+    let mut present = present.clone();
+    spatial::keep_choice(&mut present, &state.model);
     let mut new = state.clone();
     // The target's partitions and collations were chosen when they were made, and stay.
     let target_partitions = std::mem::take(&mut new.model.details.target_partitions);

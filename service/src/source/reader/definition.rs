@@ -13,6 +13,7 @@ use crate::schema::filter::Filter;
 use crate::schema::objects::is_same_kind;
 use crate::schema::overrides::Overrides;
 use crate::schema::partitions::{SourcePartitions, TargetPartitions};
+use crate::schema::spatial::{self, GeometryKind, Shape};
 use crate::schema::types::{ColumnFacts, TypeContext, hides_labels, parse_column, target_type};
 use crate::schema::{Column, TableModel, TableName};
 use crate::source::connect::failure;
@@ -25,7 +26,7 @@ const TABLES: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, TABLE_COMMENT, TA
 /// images. Generated invisible primary keys are in both.
 const COLUMNS: &str = "SELECT TABLE_NAME, COLUMN_NAME, IS_NULLABLE, EXTRA, DATA_TYPE, COLUMN_TYPE, \
      CHARACTER_SET_NAME, CHARACTER_MAXIMUM_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, \
-     COLUMN_DEFAULT, COLUMN_COMMENT, COLLATION_NAME, GENERATION_EXPRESSION \
+     COLUMN_DEFAULT, COLUMN_COMMENT, COLLATION_NAME, GENERATION_EXPRESSION, SRS_ID \
      FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ?{table} ORDER BY TABLE_NAME, ORDINAL_POSITION";
 
 const PRIMARY_KEYS: &str = "SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS \
@@ -67,6 +68,7 @@ struct Described {
     comment: String,
     collation: Option<String>,
     generation: String,
+    srid: Option<u32>,
     /// Part of a foreign key, or referenced by one.
     joined: bool,
 }
@@ -332,6 +334,7 @@ fn described(row: &mut Row) -> Result<Described, Failure> {
         comment: text(row, 12)?,
         collation: field(row, 13)?,
         generation: text(row, 14)?,
+        srid: field(row, 15)?,
         joined: false,
     })
 }
@@ -355,15 +358,18 @@ impl Described {
         let auto_increment = self.extra.contains("auto_increment");
         let context = TypeContext { table, column: &self.name, only_zero_one: false, auto_increment };
         let choice = overrides.choice(table, &self.name, &self.data_type, &self.column_type);
-        let target = match choice.map(|choice| choice.target(&mysql)) {
-            Some(Some(target)) => target,
-            Some(None) => {
+        let unsupported =
+            |detail| Halt::new(Reason::UnsupportedType, detail).on_table(&table.database, &table.table);
+        let chosen = choice.map(|choice| choice.target(&mysql));
+        let target = match (chosen, self.shape()) {
+            (Some(None), _) => {
                 let detail = format!("types give column `{}` a type that {mysql} can't be", self.name);
-                return Err(
-                    Halt::new(Reason::UnsupportedType, detail).on_table(&table.database, &table.table)
-                );
+                return Err(unsupported(detail));
             }
-            None => target_type(&mysql, context)?,
+            (_, Some(shape)) => spatial::target(shape, choice, overrides.postgis())
+                .map_err(|problem| unsupported(format!("column `{}` {problem}", self.name)))?,
+            (Some(Some(target)), None) => target,
+            (None, None) => target_type(&mysql, context)?,
         };
         // An expression default is announced as DEFAULT_GENERATED.
         let generated = self.extra.contains("VIRTUAL GENERATED") || self.extra.contains("STORED GENERATED");
@@ -379,6 +385,10 @@ impl Described {
             generated,
             details: ColumnDetails { target_collation, ..self.details(choice.is_some()) },
         })
+    }
+
+    fn shape(&self) -> Option<Shape> {
+        GeometryKind::from_data_type(&self.data_type).map(|kind| Shape { kind, srid: self.srid })
     }
 
     fn details(&self, overridden: bool) -> ColumnDetails {
@@ -402,6 +412,7 @@ impl Described {
             joined: self.joined,
             overridden,
             target_collation: None,
+            shape: self.shape(),
         }
     }
 
@@ -461,7 +472,9 @@ impl TableFacts {
         // A collation's name begins with that of its character set.
         let charset = |name: &String| name.split('_').next().map(str::to_owned);
         let default_charset = self.details.collation.as_ref().and_then(charset);
-        let (key_is_primary, details) = (self.key_is_primary, self.details.clone());
+        let postgis = overrides.postgis().map(str::to_owned);
+        let (key_is_primary, details) =
+            (self.key_is_primary, TableDetails { postgis, ..self.details.clone() });
         let mut model = TableModel { name, columns, key, key_is_primary, engine, default_charset, details };
         let choice = overrides.partition_choice(&model.name);
         model.details.target_partitions = TargetPartitions::choose(choice, self.partitions.as_ref(), &model);
