@@ -98,12 +98,11 @@ impl GtidSet {
         })
     }
 
-    /// The untagged GTID of `uuid` with the highest transaction number. Not a position: lower
-    /// numbers may be missing.
-    #[must_use]
-    pub fn last_of(&self, uuid: &Uuid) -> Option<Gtid> {
-        let gno = self.get(uuid, &Tag::none())?.last()?;
-        Gtid::new(*uuid, Tag::none(), gno).ok()
+    /// The GTID with the highest transaction number of every server and tag, in their order. Not a
+    /// position: lower numbers may be missing.
+    pub fn latest(&self) -> impl Iterator<Item = Gtid> {
+        self.entries()
+            .filter_map(|(uuid, tag, intervals)| Gtid::new(*uuid, tag.clone(), intervals.last()?).ok())
     }
 
     /// Every maximal interval as (uuid, tag, first, last), in order of uuid, tag, number.

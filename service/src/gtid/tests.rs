@@ -177,10 +177,11 @@ fn decode_refuses_bad_tags() {
 }
 
 #[test]
-fn last_of_ignores_tags_and_other_servers() {
-    let held = set(&format!("{A}:1-3:9:tag:50,{B}:70"));
-    assert_eq!(held.last_of(&A.parse().unwrap()), Some(gtid(&format!("{A}:9"))));
-    assert_eq!(GtidSet::new().last_of(&A.parse().unwrap()), None);
+fn every_server_and_tag_has_a_latest_gtid() {
+    let held = set(&format!("{A}:1-3:9:tag:50,{B}:only:7-70"));
+    let latest: Vec<_> = held.latest().collect();
+    assert_eq!(latest, [format!("{A}:9"), format!("{A}:tag:50"), format!("{B}:only:70")].map(|it| gtid(&it)));
+    assert_eq!(GtidSet::new().latest().next(), None);
 }
 
 type Triple = (u8, u8, u64);

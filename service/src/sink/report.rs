@@ -8,11 +8,15 @@ use super::client::Client;
 use super::connect::log_in;
 use super::conversions::{self, Conversion};
 use super::error::while_doing;
+use super::migrate;
 use super::table_state::{self, TableState};
 use crate::config::TargetConfig;
-use crate::halt::Failure;
+use crate::halt::{Failure, Side};
 
 const DOING: &str = "reading the control schema";
+
+const OLDER: &str = "the control schema is that of an earlier release: `tidegate run` of this one brings it up to \
+    date; until then ask with the release that runs";
 
 /// Halts shown: an operator looks at the latest, and a table of years must not fill a terminal.
 const HALTS_MAX: i64 = 100;
@@ -25,7 +29,7 @@ pub struct Report {
     pub tables: Vec<TableState>,
     /// Latest first, at most one hundred.
     pub halts: Vec<RecordedHalt>,
-    /// In name order; empty while the control schema is older than the ledger.
+    /// In name order.
     pub conversions: Vec<Conversion>,
 }
 
@@ -48,32 +52,38 @@ const READ_HALTS: &str = "\
     FROM tidegate.halt WHERE pipeline = $1::text ORDER BY id DESC LIMIT $2::int8";
 
 /// Reads a pipeline's state. `None` when the target knows no such pipeline.
+///
+/// # Errors
+/// Failures of the target, and a control schema of another release.
 pub async fn read(client: &Client, pipeline: &str) -> Result<Option<Report>, Failure> {
-    let row = client
-        .query_one("SELECT to_regclass('tidegate.halt') IS NOT NULL", &[])
-        .await
-        .map_err(while_doing(DOING))?;
-    if !row.try_get::<_, bool>(0).map_err(while_doing(DOING))? {
+    if !has_control_schema(client).await? {
         return Ok(None);
+    }
+    if !migrate::is_current(client).await? {
+        return Err(Failure::retry(Side::Target, OLDER));
     }
     let Some(checkpoint) = checkpoint::read(client, pipeline).await? else { return Ok(None) };
     let tables = table_state::load(client, pipeline).await?;
     let rows = client.query(READ_HALTS, &[&pipeline, &HALTS_MAX]).await.map_err(while_doing(DOING))?;
     let halts = rows.iter().map(halt).collect::<Result<_, _>>().map_err(while_doing(DOING))?;
-    let row = client
-        .query_one("SELECT to_regclass('tidegate.conversion') IS NOT NULL", &[])
-        .await
-        .map_err(while_doing(DOING))?;
-    let has_ledger: bool = row.try_get(0).map_err(while_doing(DOING))?;
-    let conversions = if has_ledger { conversions::load(client, pipeline).await? } else { Vec::new() };
+    let conversions = conversions::load(client, pipeline).await?;
     Ok(Some(Report { checkpoint, tables, halts, conversions }))
 }
 
 /// Whether the pipeline has copied its tables once and has a position to go on from.
 pub async fn has_position(config: &TargetConfig, pipeline: &str) -> Result<bool, Failure> {
     let client = log_in(config).await?;
-    let known = read(&client, pipeline).await?;
-    Ok(known.is_some_and(|report| report.checkpoint.position.is_some()))
+    if !has_control_schema(&client).await? {
+        return Ok(false);
+    }
+    let checkpoint = checkpoint::read(&client, pipeline).await?;
+    Ok(checkpoint.is_some_and(|checkpoint| checkpoint.position.is_some()))
+}
+
+async fn has_control_schema(client: &Client) -> Result<bool, Failure> {
+    let sql = "SELECT to_regclass('tidegate.halt') IS NOT NULL";
+    let row = client.query_one(sql, &[]).await.map_err(while_doing(DOING))?;
+    row.try_get(0).map_err(while_doing(DOING))
 }
 
 fn halt(row: &Row) -> Result<RecordedHalt, tokio_postgres::Error> {

@@ -2,11 +2,11 @@
 //!
 //! A source that is reset, restored or loses transactions in a crash between a table's capture and the
 //! stream reaching it may have executed as many transactions again by then. So each capture keeps, of
-//! every server in its set, the latest transaction that is still in the binlog, with its commit time.
+//! every server and tag in its set, the latest transaction that is still in the binlog, with its commit time.
 //! Those that the position holds are compared before it is given, the others when the stream passes
 //! them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mysql_async::Conn;
 
@@ -53,9 +53,13 @@ impl Run<'_> {
     ) -> Result<Option<(Gtid, Fingerprint)>, Failure> {
         let marks = tables.iter().flat_map(|state| &state.landmarks);
         let marks: BTreeSet<&Landmark> = marks.filter(|mark| processed.contains(&mark.gtid)).collect();
+        let mut verified = BTreeMap::new();
         for mark in marks {
             match self.fingerprint_of(processed, &mark.gtid).await? {
-                Some(found) => mark.verify(found.original_commit_micros)?,
+                Some(found) => {
+                    mark.verify(found.original_commit_micros)?;
+                    verified.insert(mark.gtid.clone(), found);
+                }
                 None => tracing::warn!(
                     gtid = %mark.gtid,
                     "the source has purged a transaction that tables were copied with: whether it has lost \
@@ -64,8 +68,12 @@ impl Run<'_> {
             }
         }
         for gtid in latest_of_each(processed, &self.server) {
-            if let Some(fingerprint) = self.fingerprint_of(processed, &gtid).await? {
-                return Ok(Some((gtid, fingerprint)));
+            let found = match verified.remove(&gtid) {
+                Some(found) => Some(found),
+                None => self.fingerprint_of(processed, &gtid).await?,
+            };
+            if let Some(found) = found {
+                return Ok(Some((gtid, found)));
             }
         }
         Ok(None)
@@ -92,10 +100,23 @@ pub(super) fn add(state: &mut TableState, landmarks: Vec<Landmark>) -> Result<()
     Ok(())
 }
 
-/// The latest GTID of every server in the set, `first` first.
+/// The latest GTID of every server and tag in the set, those of server `first` first: each tag has
+/// transaction numbers of its own, and a server may give no others.
 fn latest_of_each(set: &GtidSet, first: &Uuid) -> Vec<Gtid> {
-    let mut uuids: Vec<Uuid> = set.intervals().map(|(uuid, ..)| *uuid).collect();
-    uuids.dedup();
-    uuids.sort_by_key(|uuid| uuid != first);
-    uuids.iter().filter_map(|uuid| set.last_of(uuid)).collect()
+    let mut latest: Vec<Gtid> = set.latest().collect();
+    latest.sort_by_key(|gtid| gtid.uuid() != first);
+    latest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_s_own_transactions_come_first() {
+        let (a, b) = ("0a0b0c0d-0102-0304-0506-070809101112", "1a0b0c0d-0102-0304-0506-070809101112");
+        let set = format!("{a}:1-5:x:1-3,{b}:only:4-6").parse().unwrap();
+        let latest: Vec<_> = latest_of_each(&set, &b.parse().unwrap()).iter().map(Gtid::to_string).collect();
+        assert_eq!(latest, [format!("{b}:only:6"), format!("{a}:5"), format!("{a}:x:3")]);
+    }
 }

@@ -289,6 +289,10 @@ fn an_older_control_schema_is_brought_up_to_date_with_its_state() {
             tidegate::sink::preflight::check(&config, PIPELINE, std::slice::from_ref(&table.model)).await?;
         let told: Vec<_> = told.iter().map(|finding| (finding.name, finding.is_error())).collect();
         assert_eq!(told, [("target.control_schema", false)]);
+        let unread = tidegate::sink::report::read(&connect(&config).await?, PIPELINE).await;
+        let told = unread.map(drop).map_err(|failure| failure.to_string());
+        assert!(told.as_ref().is_err_and(|told| told.contains("an earlier release")), "{told:?}");
+        assert!(tidegate::sink::report::has_position(&config, PIPELINE).await?);
         let writer = take_over(&config, PIPELINE).await?;
         let processed = writer.checkpoint().position.as_ref().map(|position| position.processed.to_string());
         assert_eq!(processed, Some(set("1-10")?.to_string()));
