@@ -145,7 +145,11 @@ async fn preflight(
 
 fn refuse(reason: Reason, findings: &[Finding]) -> Result<(), Halt> {
     for finding in findings {
-        tracing::warn!(finding = finding.name, "{finding}");
+        if finding.is_error() {
+            tracing::error!(finding = finding.name, "{finding}");
+        } else {
+            tracing::warn!(finding = finding.name, "{finding}");
+        }
     }
     let errors: Vec<String> =
         findings.iter().filter(|f| f.is_error()).map(|f| format!("{}: {}", f.name, f.problem)).collect();

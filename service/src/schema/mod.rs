@@ -19,6 +19,7 @@ pub mod partitions;
 pub mod phase;
 pub mod plan;
 pub mod policy;
+pub mod recorded;
 pub mod renaming;
 pub mod render;
 pub mod spatial;

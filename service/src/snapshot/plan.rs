@@ -16,7 +16,6 @@
 use std::collections::VecDeque;
 
 use crate::halt::{Halt, Reason};
-use crate::schema::{TableModel, spatial};
 
 #[cfg(test)]
 mod tests;
@@ -185,39 +184,4 @@ impl Facts {
         let converges = self.keyed && self.same_definition && self.no_ddl;
         if self.begun && converges { Start::Resume } else { Start::Anew }
     }
-}
-
-/// Whether rows of the recorded definition are rows of the present one: what a replay depends on. The
-/// target's types and nullability are not compared: they were chosen from the data, and stay. Neither is what
-/// rows do not depend on, such as defaults.
-#[must_use]
-pub fn same_definition(recorded: &TableModel, present: &TableModel) -> bool {
-    let mut present = with_targets(present.clone(), recorded);
-    present.details.clone_from(&recorded.details);
-    for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
-        column.details.clone_from(&recorded.details);
-    }
-    // What rows do not depend on, and older records do not have.
-    present.default_charset.clone_from(&recorded.default_charset);
-    present == *recorded
-}
-
-/// Whether the target's table stays partitioned as it is.
-#[must_use]
-pub fn same_partitions(recorded: &TableModel, present: &TableModel) -> bool {
-    recorded.details.target_partitions == present.details.target_partitions
-}
-
-/// The present definition with the target's types, nullability, collations and partitions of the recorded
-/// one.
-#[must_use]
-pub fn with_targets(mut present: TableModel, recorded: &TableModel) -> TableModel {
-    spatial::keep_choice(&mut present, recorded);
-    for (column, recorded) in present.columns.iter_mut().zip(&recorded.columns) {
-        column.target = recorded.target;
-        column.not_null_dropped = recorded.not_null_dropped;
-        column.details.target_collation.clone_from(&recorded.details.target_collation);
-    }
-    present.details.target_partitions.clone_from(&recorded.details.target_partitions);
-    present
 }

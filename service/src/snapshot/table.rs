@@ -11,14 +11,14 @@ use mysql_async::Conn;
 use tokio::time::Instant;
 
 use super::copy::{self, Ended, Job};
-use super::plan::{Chunk, Facts, Plan, Start, same_definition, same_partitions, with_targets};
+use super::plan::{Chunk, Facts, Plan, Start};
 use super::watch::{KeptLock, Watch};
 use super::{Run, ddl, label, landmarks};
 use crate::fold::unit::Landmark;
 use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::phase::TablePhase;
-use crate::schema::spatial;
+use crate::schema::recorded::{keeps_copy, with_targets};
 use crate::schema::types::{TypeContext, may_become_boolean, target_type};
 use crate::schema::{TableModel, TableName, TargetType};
 use crate::sink::copy::{ChunkWriter, Copied};
@@ -189,9 +189,7 @@ async fn decide(
     let mut facts = Facts {
         begun: has_begun(state),
         keyed: !fresh.key.is_empty(),
-        same_definition: same_definition(&state.model, &fresh)
-            && same_partitions(&state.model, &fresh)
-            && spatial::same_choice(&state.model, &fresh),
+        same_definition: keeps_copy(&state.model, &fresh),
         no_ddl: true,
     };
     if let (Start::Resume, Some(first)) = (facts.start(), &state.snapshot_set) {

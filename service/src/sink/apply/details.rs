@@ -24,8 +24,8 @@ use crate::gtid::GtidSet;
 use crate::halt::Failure;
 use crate::schema::details::{ColumnDetails, TableDetails};
 use crate::schema::phase::TablePhase;
+use crate::schema::recorded::same_definition;
 use crate::schema::{TableModel, TableName, render, spatial};
-use crate::snapshot::plan::same_definition;
 
 /// Definitions as the source has them.
 pub(super) struct Presented {

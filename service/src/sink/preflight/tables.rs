@@ -7,13 +7,13 @@ use crate::schema::diff::Uniqueness;
 use crate::schema::names::Candidates;
 use crate::schema::partitions::other_choice;
 use crate::schema::phase::TablePhase;
+use crate::schema::recorded::{keeps_copy, with_targets};
 use crate::schema::render::{self, quote_ident};
 use crate::schema::types::may_become_boolean;
 use crate::schema::{TableName, TargetType};
 use crate::sink::statements;
 use crate::sink::table_state::{self, Ownership, TableState};
 use crate::sink::{catalog, migrate};
-use crate::snapshot::plan::{same_definition, same_partitions, with_targets};
 
 const EXACT: &str = "rows must be stored exactly as the source has them";
 
@@ -73,9 +73,7 @@ async fn check_own(
         _ if state.ownership == Ownership::Created => {
             return check_privileges(client, present, findings).await.map(drop);
         }
-        TablePhase::Copying
-            if same_definition(&state.model, present) && same_partitions(&state.model, present) =>
-        {
+        TablePhase::Copying if keeps_copy(&state.model, present) => {
             (with_targets(present.clone(), &state.model), Uniqueness::OfKey)
         }
         _ => (present.clone(), Uniqueness::OfKey),

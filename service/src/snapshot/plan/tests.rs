@@ -3,7 +3,6 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::schema::{Column, MysqlType, TableName, TargetType};
 
 type Key = i64;
 
@@ -125,39 +124,6 @@ fn a_copy_resumes_only_where_a_replay_converges() {
         Facts { no_ddl: false, ..facts },
     ] {
         assert_eq!(changed.start(), Start::Anew, "{changed:?}");
-    }
-}
-
-#[test]
-fn a_definition_is_compared_without_the_types_chosen_for_the_target() {
-    let column = |name: &str, target| Column {
-        name: name.to_owned(),
-        mysql: MysqlType::TinyInt { unsigned: false, display_width_one: true },
-        target,
-        nullable: true,
-        not_null_dropped: false,
-        auto_increment: false,
-        generated: false,
-        details: Default::default(),
-    };
-    let recorded = TableModel {
-        name: TableName { database: "d".to_owned(), table: "t".to_owned() },
-        columns: vec![column("a", TargetType::Boolean)],
-        key: vec![0],
-        key_is_primary: true,
-        engine: "InnoDB".to_owned(),
-        default_charset: None,
-        details: Default::default(),
-    };
-    let present = TableModel { columns: vec![column("a", TargetType::SmallInt)], ..recorded.clone() };
-    assert!(same_definition(&recorded, &present));
-    for changed in [
-        TableModel { columns: vec![column("b", TargetType::SmallInt)], ..present.clone() },
-        TableModel { key: Vec::new(), ..present.clone() },
-        TableModel { engine: "MyISAM".to_owned(), ..present.clone() },
-        TableModel { columns: vec![column("a", TargetType::SmallInt); 2], ..present },
-    ] {
-        assert!(!same_definition(&recorded, &changed), "{changed:?}");
     }
 }
 
