@@ -694,6 +694,28 @@ fn a_source_that_is_reset_and_refilled_under_the_copy_is_refused() {
     });
 }
 
+/// A tag has transaction numbers of its own, and here there are no others.
+#[test]
+fn a_source_that_tags_all_its_transactions_is_told_from_what_it_was() {
+    run(async {
+        let fixture = Servers::own(&[], &[]).await?;
+        let fixture = fixture.fixture("tagged").await?;
+        fixture.source("CREATE TABLE a (id INT PRIMARY KEY)").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        let anew = "RESET BINARY LOGS AND GTIDS; SET gtid_next = 'AUTOMATIC:app'";
+        fixture.source(&format!("{anew}; INSERT INTO a VALUES (1)")).await?;
+        let config = config(&fixture);
+        let stalled = stall_middle(&fixture, "t").await?;
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(1 + BEFORE_STALL).await?;
+        fixture.source(&format!("{anew}; INSERT INTO a VALUES (2); INSERT INTO a VALUES (3)")).await?;
+        stalled.exec("ROLLBACK").await?;
+        let halt = halt(copying.end().await?)?;
+        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
+        Ok(())
+    });
+}
+
 /// Has the source execute as many transactions as it had, and one more.
 async fn refill(fixture: &Fixture<'_>, lost: &GtidSet) -> Result<()> {
     let mut refill = "CREATE TABLE refill (id INT PRIMARY KEY)".to_owned();
