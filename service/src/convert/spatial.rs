@@ -51,17 +51,13 @@ pub enum NotInPostgis {
     FewPoints,
     #[error("has a point whose x and y are no numbers, which PostGIS takes for an empty point")]
     EmptyPoint,
-    #[error("has collections within collections more than {DEPTH_MAX} deep, which PostGIS refuses")]
+    #[error("has geometries within each other more than {DEPTH_MAX} deep, which PostGIS refuses")]
     TooDeep,
 }
 
 /// As [`write_ewkb`], where PostGIS's type keeps the value as it is.
 pub(super) fn write_geometry(stored: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
-    let (srid, wkb) = match stored.split_first_chunk::<4>() {
-        Some((srid, wkb)) => (u32::from_le_bytes(*srid), wkb),
-        None if stored.is_empty() => return Err(ConvertError::NoGeometry),
-        None => return Err(ConvertError::Malformed),
-    };
+    let (srid, wkb) = srid_of(stored)?;
     let rest = check(wkb, None, 1)?;
     if !rest.is_empty() {
         return Err(ConvertError::Malformed);
@@ -70,6 +66,11 @@ pub(super) fn write_geometry(stored: &[u8], out: &mut Vec<u8>) -> Result<(), Con
         return Err(NotInPostgis::Srid.into());
     }
     write_ewkb(stored, out)
+}
+
+/// The id of the reference system, and what is behind it.
+fn srid_of(stored: &[u8]) -> Result<(u32, &[u8]), ConvertError> {
+    if stored.is_empty() { Err(ConvertError::NoGeometry) } else { number(stored) }
 }
 
 /// Looks through a geometry, which must be of this kind if one is given, and returns what is behind it.
@@ -139,23 +140,19 @@ fn length(count: u32) -> Result<usize, ConvertError> {
 }
 
 pub(super) fn write_ewkb(stored: &[u8], out: &mut Vec<u8>) -> Result<(), ConvertError> {
-    if stored.is_empty() {
-        return Err(ConvertError::NoGeometry);
-    }
-    let (srid, wkb) = stored.split_first_chunk::<4>().ok_or(ConvertError::Malformed)?;
+    let (srid, wkb) = srid_of(stored)?;
     let (&order, wkb) = wkb.split_first().ok_or(ConvertError::Malformed)?;
-    let (kind, shape) = wkb.split_first_chunk::<4>().ok_or(ConvertError::Malformed)?;
-    let kind = u32::from_le_bytes(*kind);
+    let (kind, shape) = number(wkb)?;
     if order != LITTLE_ENDIAN || !KINDS.contains(&kind) {
         return Err(ConvertError::Malformed);
     }
     field::put_with(out, |out| {
         out.push(order);
-        if *srid == [0; 4] {
+        if srid == 0 {
             out.extend_from_slice(&kind.to_le_bytes());
         } else {
             out.extend_from_slice(&(kind | HAS_SRID).to_le_bytes());
-            out.extend_from_slice(srid);
+            out.extend_from_slice(&srid.to_le_bytes());
         }
         out.extend_from_slice(shape);
         Ok(())
