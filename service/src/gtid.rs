@@ -39,7 +39,8 @@ pub enum GtidError {
 }
 
 /// A server or group UUID. In the order of its bytes, as the server lists sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Uuid(pub [u8; 16]);
 
 impl Ord for Uuid {
@@ -91,6 +92,20 @@ impl fmt::Display for Uuid {
             write!(f, "{byte:02x}")?;
         }
         Ok(())
+    }
+}
+
+impl From<Uuid> for String {
+    fn from(uuid: Uuid) -> Self {
+        uuid.to_string()
+    }
+}
+
+impl TryFrom<String> for Uuid {
+    type Error = GtidError;
+
+    fn try_from(text: String) -> Result<Self, GtidError> {
+        text.parse()
     }
 }
 

@@ -1,7 +1,10 @@
 //! The source is not the history that was applied, or keeps Tidegate from following it.
 
+use std::fmt::Write as _;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use tidegate::gtid::GtidSet;
 use tidegate_integration::mysql::{REPLICATION_PASSWORD, REPLICATION_USER};
 use tidegate_integration::wait::{Look, until};
 use tidegate_integration::{Fixture, MySql, Servers, Tidegate, compare, run};
@@ -209,6 +212,34 @@ fn a_promoted_replica_is_followed_if_it_has_everything() {
             tidegate.log()?.contains("reading from a server not read from before"),
             "no word of the new server"
         );
+        Ok(())
+    });
+}
+
+/// Another server may send the transaction that was applied last after many others. Were they applied
+/// in the meantime, a restart would compare one of them.
+#[test]
+fn another_server_is_compared_before_anything_of_it_is_applied() {
+    run(async {
+        let (servers, other) = tokio::try_join!(Servers::own(&[], &[]), MySql::start_new(&[]))?;
+        let (fixture, mut tidegate) = stopped_after_one(&servers, "other").await?;
+        let applied = servers.mysql.gtid_executed().await?;
+        let last = applied.parse::<GtidSet>()?.latest().next().context("a transaction")?;
+        let mut fill = format!(
+            "RESET BINARY LOGS AND GTIDS; CREATE DATABASE {0}; USE {0}; {TABLE}; INSERT INTO t VALUES (9, 'nine')",
+            fixture.source
+        );
+        for number in 1..=last.gno() {
+            write!(fill, "; SET gtid_next = '{}:{number}'; BEGIN; COMMIT", last.uuid())?;
+        }
+        other.exec("", &fill).await?;
+        ensure!(other.gtid_subset(&applied, &other.gtid_executed().await?).await?, "it lacks some");
+        tidegate.config = tidegate.config.clone().source_at(other.addr());
+        for _ in 0..2 {
+            restart_halts(&fixture, &tidegate, "source_history_diverged").await?;
+        }
+        let rows = fixture.target_scalar("SELECT count(*) FROM t").await?;
+        ensure!(rows.as_deref() == Some("2"), "not what was applied before: {rows:?}");
         Ok(())
     });
 }

@@ -18,6 +18,17 @@ pub(super) enum Mapped {
     Included(Arc<TableMap>),
 }
 
+impl Mapped {
+    /// Whether a later announcement tells the same.
+    fn is_repeated(&self, again: &Self) -> bool {
+        match (self, again) {
+            (Self::Filtered, Self::Filtered) => true,
+            (Self::Included(map), Self::Included(again)) => TableMap::is_repeated(&map.raw, &again.raw),
+            _ => false,
+        }
+    }
+}
+
 /// The tables that the statement in hand has announced, by table id.
 #[derive(Debug, Default)]
 pub(super) struct StatementMaps {
@@ -41,7 +52,7 @@ impl StatementMaps {
         if let Some((_, known)) = self.maps.iter().find(|(id, _)| *id == table_id) {
             let detail = "a statement announces two tables under one id";
             let contradiction = Halt::new(Reason::UnsupportedTransactionShape, detail);
-            return if *known == mapped { Ok(()) } else { Err(contradiction) };
+            return if known.is_repeated(&mapped) { Ok(()) } else { Err(contradiction) };
         }
         if self.maps.len() >= MAX_STATEMENT_TABLES {
             let detail = format!("one statement announces more than {MAX_STATEMENT_TABLES} tables");

@@ -42,7 +42,7 @@ use crate::fold::spill::Spill;
 use crate::fold::temporary::TemporaryTables;
 use crate::fold::unit::{Fingerprint, Landmark, Prepared, SchemaChange, Transaction, Unit};
 use crate::fold::xa::{Pool, PoolBounds, XidDigest};
-use crate::gtid::{Gtid, GtidSet};
+use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Halt, Reason};
 use crate::schema::filter::Filter;
 
@@ -114,8 +114,9 @@ pub enum Step {
 pub struct Fold {
     position: GtidSet,
     overlap: Option<Overlap>,
-    /// By GTID. There is more than one of a GTID where tables were copied from different histories.
-    landmarks: BTreeMap<Gtid, Vec<Landmark>>,
+    /// By GTID, with the server that the stream comes from. There is more than one of a GTID where
+    /// tables were copied from different histories or servers.
+    landmarks: BTreeMap<Gtid, Vec<(Landmark, Uuid)>>,
     known: Known,
     pool: Pool,
     state: State,
@@ -166,7 +167,7 @@ impl Fold {
     /// A fold that has processed `start`. The overlapped group, if any, is part of `start`.
     ///
     /// It may arrive after other groups, when the stream comes from another server than the one it
-    /// was applied from; these are folded in the meantime. Any other group of `start` that arrives
+    /// was applied from; these are folded in the meantime and tell that it is pending. Any other group of `start` that arrives
     /// is dropped: the source contradicts the dump request, but its effect is there already.
     #[must_use]
     pub fn new(start: GtidSet, overlap: Option<Overlap>, policy: FoldPolicy) -> Self {
@@ -182,12 +183,13 @@ impl Fold {
         Self { position: start, overlap, landmarks, known, pool, state: State::Idle, spare: None }
     }
 
-    /// Tells of transactions that rows were copied with and the stream has yet to pass: one that has
-    /// another commit time halts.
+    /// Tells of transactions that rows were copied with and the stream of `server` has yet to pass:
+    /// another one under the GTID halts.
     #[must_use]
-    pub fn with_landmarks(mut self, landmarks: impl IntoIterator<Item = Landmark>) -> Self {
+    pub fn with_landmarks(mut self, server: Uuid, landmarks: impl IntoIterator<Item = Landmark>) -> Self {
         for landmark in landmarks {
-            self.landmarks.entry(landmark.gtid.clone()).or_default().push(landmark);
+            let marks = self.landmarks.entry(landmark.gtid.clone()).or_default();
+            marks.push((landmark, server));
         }
         self
     }
@@ -214,10 +216,16 @@ impl Fold {
         &self.position
     }
 
-    /// What of a set has neither been folded nor waits in the pool.
+    /// What of a set has neither been folded nor waits in the pool, and the overlapped group of it
+    /// that has not come yet.
     #[must_use]
     pub fn lacks(&self, set: &GtidSet) -> GtidSet {
-        set.subtract(&self.position).subtract(&self.pool.gtids())
+        let mut lacking = set.subtract(&self.position).subtract(&self.pool.gtids());
+        let pending = self.overlap.as_ref().filter(|overlap| set.contains(&overlap.gtid));
+        if let Some(overlap) = pending {
+            lacking.insert(&overlap.gtid);
+        }
+        lacking
     }
 
     /// Folds one event.
@@ -303,8 +311,8 @@ impl Fold {
         if let Some(overlap) = &overlap {
             overlap.verify(&head)?;
         }
-        for landmark in self.landmarks.remove(&head.gtid).into_iter().flatten() {
-            landmark.verify(head.original_commit_micros)?;
+        for (landmark, server) in self.landmarks.remove(&head.gtid).into_iter().flatten() {
+            landmark.verify(&server, &fingerprint(&head))?;
         }
         let is_overlap = overlap.is_some();
         Ok(if is_overlap || self.position.contains(&head.gtid) {
@@ -324,6 +332,7 @@ impl Fold {
     fn release(&mut self, mut group: Box<Group>, ended: Ended) -> Result<Unit, Halt> {
         let changes = group.finish()?;
         let (gtid, fingerprint) = (group.head().gtid.clone(), fingerprint(group.head()));
+        let overlap_pending = self.overlap.is_some();
         self.spare = Some(group);
         Ok(match ended {
             Ended::Prepared(xid) => {
@@ -334,7 +343,7 @@ impl Fold {
             }
             Ended::Committed => {
                 self.position.insert(&gtid);
-                Unit::Transaction(Transaction { gtid, fingerprint, changes, resolves: None })
+                Unit::Transaction(Transaction { gtid, fingerprint, changes, overlap_pending, resolves: None })
             }
             Ended::Resolved(xid, verdict) => {
                 let resolved = self.pool.resolve(xid, verdict);
@@ -347,13 +356,15 @@ impl Fold {
                     gtid,
                     fingerprint,
                     changes,
+                    overlap_pending,
                     resolves: Some(Box::new(resolution)),
                 })
             }
             Ended::SchemaChange(change) => {
                 let (statement, facts) = *change;
                 self.position.insert(&gtid);
-                Unit::SchemaChange(Box::new(SchemaChange { gtid, fingerprint, statement, facts }))
+                let change = SchemaChange { gtid, fingerprint, overlap_pending, statement, facts };
+                Unit::SchemaChange(Box::new(change))
             }
         })
     }
@@ -373,12 +384,7 @@ impl Overlap {
     /// A source that was reset or restored and refilled has another transaction under the GTID.
     fn verify(&self, head: &GtidEvent) -> Result<(), Halt> {
         let (applied, received) = (&self.fingerprint, fingerprint(head));
-        let same = if self.same_server {
-            *applied == received
-        } else {
-            applied.original_commit_micros == received.original_commit_micros
-        };
-        if same {
+        if applied.agrees(&received, self.same_server) {
             return Ok(());
         }
         let detail = "the transaction that was applied last has another commit time or length on the source";

@@ -485,6 +485,34 @@ fn length_is_checked_on_every_group() {
     assert_eq!(halt.reason, Reason::TransactionLengthMismatch);
 }
 
+/// Announced again it has other flags where it comes by a foreign key.
+#[test]
+fn a_table_may_be_announced_again_after_the_cache_of_maps_has_started_anew() {
+    let map = table_map(1, "t");
+    let again = |id: u8, at: usize| {
+        let mut again = map.clone();
+        again.body[at] ^= id;
+        again
+    };
+    // Filtered, and too much for the cache.
+    let large = (10..13).map(|id| {
+        let mut large = table_map(id, "other.t");
+        large.body.resize(3 << 20, 0);
+        large
+    });
+    let announced: Vec<_> = [begin(), map.clone()].into_iter().chain(large).collect();
+    let rows = [write_rows(1, STMT_END, 5), xid()];
+    // The flags come after six bytes of the id.
+    let unit = commits(ROWS_ONLY, &[&announced[..], &[again(2, 6)], &rows].concat());
+    assert!(!unit.is_empty());
+    let name = map.body.len() - 1;
+    refuses(
+        ROWS_ONLY,
+        &[&announced[..], &[again(1, name)], &rows].concat(),
+        Reason::UnsupportedTransactionShape,
+    );
+}
+
 #[test]
 fn statements_under_a_gtid_that_announces_rows_are_refused() {
     for parts in [
@@ -857,10 +885,20 @@ fn another_transaction_under_the_overlapped_gtid_is_a_diverged_history() {
 
 #[test]
 fn another_transaction_under_the_gtid_of_a_landmark_is_a_diverged_history() {
-    let landmark = |gno, late| Landmark {
-        gtid: gtid(gno),
-        original_commit_micros: commit_micros(gno).0 + u64::from(late),
+    let landmark = |gno, late| {
+        let mut fingerprint =
+            applied(gno, &group(gno, ROWS_ONLY, &with(&row_items(), xid())), true).fingerprint;
+        fingerprint.original_commit_micros += u64::from(late);
+        Landmark { gtid: gtid(gno), server: None, fingerprint: Some(fingerprint) }
     };
+    let here = *gtid(1).uuid();
+    let elsewhere = "0a0b0c0d-0102-0304-0506-070809101112".parse().unwrap();
+    let longer = |gno, server| {
+        let mut landmark = landmark(gno, false);
+        landmark.fingerprint.as_mut().unwrap().transaction_length += 1;
+        Landmark { server: Some(server), ..landmark }
+    };
+    let purged = |gno, server| Landmark { server: Some(server), fingerprint: None, ..landmark(gno, false) };
     let events = [1, 2, 3].map(|gno| group(gno, ROWS_ONLY, &with(&row_items(), xid()))).concat();
     // The second of one GTID is that of a table copied from another history.
     for (landmarks, before) in [
@@ -868,8 +906,13 @@ fn another_transaction_under_the_gtid_of_a_landmark_is_a_diverged_history() {
         (vec![landmark(1, false), landmark(3, true)], Some(2)),
         (vec![landmark(2, true), landmark(2, false)], Some(1)),
         (vec![landmark(9, true)], None),
+        // The length tells on the same server only, and so does that it had purged it.
+        (vec![longer(2, here)], Some(1)),
+        (vec![longer(2, elsewhere)], None),
+        (vec![purged(2, here)], Some(1)),
+        (vec![purged(2, elsewhere)], None),
     ] {
-        let fold = Fold::new(GtidSet::new(), None, policy()).with_landmarks(landmarks);
+        let fold = Fold::new(GtidSet::new(), None, policy()).with_landmarks(here, landmarks);
         let (units, position, halt) = fold.run(events.clone());
         let passed = before.unwrap_or(3);
         assert_eq!((units.len() as u64, position.len()), (passed, u128::from(passed)));
@@ -888,11 +931,22 @@ fn the_overlapped_group_may_come_late() {
     }
     drop(fold);
     let mut fold = resumed(applied(2, &overlapped, false));
-    let mut steps = Vec::new();
-    for event in group(5, ROWS_ONLY, &[begin(), xid()]).into_iter().chain(overlapped) {
+    let (before, after) = (group(5, ROWS_ONLY, &[begin(), xid()]), group(6, ROWS_ONLY, &[begin(), xid()]));
+    let (mut steps, mut lacking) = (Vec::new(), Vec::new());
+    let asked = GtidSet::from_iter([&gtid(2), &gtid(5)]);
+    for event in [before, overlapped, after].concat() {
         steps.push(fold.step(event).unwrap());
+        lacking.push(fold.lacks(&asked).len());
     }
-    assert!(matches!(steps.as_slice(), [_, _, Step::Unit(_), _, _, Step::OverlapVerified]));
+    let pending = |step: &Step| match step {
+        Step::Unit(Unit::Transaction(transaction)) => Some(transaction.overlap_pending),
+        _ => None,
+    };
+    assert!(matches!(steps[5], Step::OverlapVerified), "{steps:?}");
+    // Until it comes, a resume has to compare it.
+    let units: Vec<_> = steps.iter().map(pending).collect();
+    assert_eq!(units, [None, None, Some(true), None, None, None, None, None, Some(false)]);
+    assert_eq!(lacking, [2, 2, 1, 0, 0, 0, 0, 0, 0]);
 }
 
 #[test]

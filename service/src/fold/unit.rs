@@ -8,7 +8,7 @@ use bytes::Bytes;
 pub use super::changes::Changes;
 use super::xa::XidDigest;
 use crate::binlog::table_map::TableMap;
-use crate::gtid::Gtid;
+use crate::gtid::{Gtid, Uuid};
 use crate::halt::{Halt, Reason};
 use crate::schema::alter::StatementFacts;
 
@@ -66,7 +66,7 @@ impl Unit {
 }
 
 /// What identifies a group beyond its GTID; compared on resume, when the last applied group is received again.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Fingerprint {
     /// Microseconds since 1970 at the first commit; every replica keeps it.
     pub original_commit_micros: u64,
@@ -76,27 +76,56 @@ pub struct Fingerprint {
     pub transaction_length: u64,
 }
 
-/// A transaction that the source had when rows were copied from it, and the time of its first commit,
-/// which every server keeps. Under its GTID a source that has lost its history and was filled again has
-/// another transaction.
+impl Fingerprint {
+    /// Whether a group received later under the GTID is the same one. From another server it has
+    /// another commit time and length of its own; the time of the first commit every server keeps.
+    #[must_use]
+    pub fn agrees(&self, later: &Self, same_server: bool) -> bool {
+        if same_server { self == later } else { self.original_commit_micros == later.original_commit_micros }
+    }
+}
+
+/// A transaction that the source had executed when rows were copied from it. Under its GTID a source
+/// that has lost its history and was filled again has another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Landmark {
     pub gtid: Gtid,
-    /// Microseconds since 1970.
-    pub original_commit_micros: u64,
+    /// The server that rows were copied from; `None` in what an earlier release has recorded.
+    pub server: Option<Uuid>,
+    /// `None` where the server had purged the transaction by then.
+    pub fingerprint: Option<Fingerprint>,
 }
 
 impl Landmark {
-    /// Compares the transaction that the source has under the GTID now.
+    /// Compares the transaction that is in this server's binlog under the GTID now.
     ///
     /// # Errors
     /// `source_history_diverged`
-    pub fn verify(&self, original_commit_micros: u64) -> Result<(), Halt> {
-        if self.original_commit_micros == original_commit_micros {
-            return Ok(());
+    pub fn verify(&self, server: &Uuid, found: &Fingerprint) -> Result<(), Halt> {
+        let same_server = self.server.as_ref() == Some(server);
+        match &self.fingerprint {
+            Some(known) if !known.agrees(found, same_server) => Err(self.diverged(
+                "a transaction that rows were copied with has another commit time or length on the source",
+            )),
+            None if same_server => Err(self.is_back()),
+            Some(_) | None => Ok(()),
         }
-        let detail = "a transaction that rows were copied with has another commit time on the source";
-        Err(Halt::new(Reason::SourceHistoryDiverged, detail).at_gtid(&self.gtid))
+    }
+
+    /// Whether this server had purged the transaction when rows were copied from it.
+    #[must_use]
+    pub fn was_purged_on(&self, server: &Uuid) -> bool {
+        self.fingerprint.is_none() && self.server.as_ref() == Some(server)
+    }
+
+    /// `source_history_diverged`: the server that had purged the transaction has not by now.
+    #[must_use]
+    pub fn is_back(&self) -> Halt {
+        self.diverged("a transaction that the source had purged when rows were copied is in its binlog again")
+    }
+
+    fn diverged(&self, detail: &str) -> Halt {
+        Halt::new(Reason::SourceHistoryDiverged, detail).at_gtid(&self.gtid)
     }
 }
 
@@ -106,6 +135,8 @@ pub struct Transaction {
     pub gtid: Gtid,
     pub fingerprint: Fingerprint,
     pub changes: Changes,
+    /// The overlapped group has not come yet. It stays the one that a resume compares.
+    pub overlap_pending: bool,
     /// For XA COMMIT and XA ROLLBACK.
     pub resolves: Option<Box<Resolution>>,
 }
@@ -162,6 +193,8 @@ impl fmt::Debug for RowsChange {
 pub struct SchemaChange {
     pub gtid: Gtid,
     pub fingerprint: Fingerprint,
+    /// As of a [`Transaction`].
+    pub overlap_pending: bool,
     pub statement: super::statement::Ddl,
     pub facts: StatementFacts,
 }

@@ -1,5 +1,6 @@
 //! Whether the source still is the history that the checkpoint was built on.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use mysql_async::Conn;
@@ -8,10 +9,12 @@ use crate::config::SourceConfig;
 use crate::fold::Overlap;
 use crate::gtid::GtidSet;
 use crate::halt::{Failure, Halt, Reason};
+use crate::schema::phase::TablePhase;
 use crate::sink::checkpoint::Position;
+use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
 use crate::source::connect::Identity;
-use crate::source::dump::fingerprint_of;
+use crate::source::dump::fingerprints_of;
 use crate::source::reader;
 
 /// Events reach us before their commit is finished on the source, so a set that is ahead of the
@@ -34,8 +37,10 @@ pub(super) struct Resume {
 ///
 /// # Errors
 /// `source_identity_mismatch` when the source lacks what was applied from it, `data_gap` when it
-/// has purged what was not applied yet.
+/// has purged what was not applied yet, `source_history_diverged` when it has another transaction than
+/// the one applied last, or a binlog of what it had purged.
 pub(super) async fn check(
+    source: &SourceConfig,
     conn: &mut Conn,
     writer: &mut Writer,
     identity: &Identity,
@@ -49,7 +54,10 @@ pub(super) async fn check(
     refuse_ahead(conn, &position.processed).await?;
     let purged = reader::gtid_purged(conn).await?;
     refuse_gap(&purged, &position.processed)?;
+    refuse_unpurged(&purged, identity, &writer.load_tables().await?)?;
     if !same_server {
+        // In another server's order it may come after transactions that would be applied by then.
+        refuse_refilled(source, &replica_uuid, &position).await?;
         tracing::info!(server_uuid = %identity.server_uuid, "reading from a server not read from before");
         writer.set_source(identity.server_uuid).await?;
     }
@@ -120,8 +128,10 @@ async fn refuse_refilled(
     position: &Position,
 ) -> Result<(), Failure> {
     let Some((gtid, applied)) = &position.last else { return Ok(()) };
-    let found = fingerprint_of(source, replica_uuid, &position.processed, gtid).await?;
-    if found.is_none_or(|found| found.original_commit_micros == applied.original_commit_micros) {
+    let wanted = BTreeSet::from([gtid.clone()]);
+    let found = fingerprints_of(source, replica_uuid, &position.processed, &wanted).await?;
+    let found = found.and_then(|mut found| found.fingerprints.remove(gtid));
+    if found.is_none_or(|found| applied.agrees(&found, false)) {
         return Ok(());
     }
     let detail = "the transaction that was applied last has another commit time on the source";
@@ -150,4 +160,45 @@ fn refuse_gap(purged: &GtidSet, processed: &GtidSet) -> Result<(), Halt> {
         Reason::DataGap,
         format!("the source has purged transactions that were not applied yet: {missing}"),
     ))
+}
+
+/// What a server had purged when tables were copied from it, it does not have again.
+fn refuse_unpurged(purged: &GtidSet, identity: &Identity, states: &[TableState]) -> Result<(), Halt> {
+    let followed = states.iter().filter(|state| state.phase != TablePhase::Detached);
+    let marks = followed.flat_map(|state| &state.landmarks);
+    let mut was_purged = marks.filter(|mark| mark.was_purged_on(&identity.server_uuid));
+    match was_purged.find(|mark| !purged.contains(&mark.gtid)) {
+        Some(mark) => Err(mark.is_back()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fold::unit::Landmark;
+    use crate::schema::TableName;
+
+    #[test]
+    fn what_a_server_had_purged_stays_purged_on_it() {
+        let here = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa";
+        let set = |text: &str| format!("{here}:{text}").parse::<GtidSet>().unwrap();
+        let server_uuid = here.parse().unwrap();
+        let identity = Identity { server_uuid, version: String::new(), version_numbers: (9, 7, 0) };
+        let mark =
+            |server| Landmark { gtid: format!("{here}:7").parse().unwrap(), server, fingerprint: None };
+        let table = |phase, server| {
+            let name = TableName { database: "app".to_owned(), table: "t".to_owned() };
+            let state = TableState::unknown(name, phase).unwrap();
+            TableState { landmarks: vec![mark(server)], ..state }
+        };
+        let followed = [table(TablePhase::Streaming, Some(server_uuid))];
+        refuse_unpurged(&set("1-9"), &identity, &followed).unwrap();
+        let back = refuse_unpurged(&set("1-6"), &identity, &followed).unwrap_err();
+        assert_eq!(back.reason, Reason::SourceHistoryDiverged);
+        let elsewhere = "bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb".parse().ok();
+        let others =
+            [table(TablePhase::Streaming, elsewhere), table(TablePhase::Detached, Some(server_uuid))];
+        refuse_unpurged(&set("1-6"), &identity, &others).unwrap();
+    }
 }

@@ -66,7 +66,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     publish_tables(&context.status, &writer.load_tables().await?);
     publish_conversions(&context.status, &writer).await?;
     copy(context, config, &mut writer, &mut conn, progress).await?;
-    let resume = continuity::check(&mut conn, &mut writer, &identity).await?;
+    let resume = continuity::check(&config.source, &mut conn, &mut writer, &identity).await?;
     mark_converged(&mut writer).await?;
     let states = writer.load_tables().await?;
     let lock_timeout = config.ddl.lock_wait_timeout;
@@ -88,7 +88,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     };
     let startup = startup_xids(&mut conn, &mut writer).await?;
     let fold = Fold::new(resume.processed, resume.overlap, policy)
-        .with_landmarks(landmarks(&states))
+        .with_landmarks(identity.server_uuid, landmarks(&states))
         .with_startup_xids(startup)
         .with_system_time_zone(reader::system_time_zone(&mut conn).await?);
     let (ddl, types, policies) = (config.ddl.clone(), config.types.clone(), Arc::clone(&config.policies));

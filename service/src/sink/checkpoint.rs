@@ -13,7 +13,7 @@ use super::schema_change::AppliedChange;
 use super::table_state::{self, TableState, name_params};
 use super::target_change;
 use super::transaction::{Expect, FencedTransaction, OpError, Origin};
-use crate::fold::unit::{Fingerprint, Transaction, Unit};
+use crate::fold::unit::{Fingerprint, SchemaChange, Transaction, Unit};
 use crate::fold::xa::XidDigest;
 use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
@@ -26,7 +26,8 @@ pub struct Position {
     pub processed: GtidSet,
     /// GTIDs of prepared XA transactions that wait for their resolution, outside `processed`.
     pub pooled: GtidSet,
-    /// The transaction processed last: received again on resume and compared.
+    /// The transaction processed last: received again on resume and compared. Not replaced until it
+    /// has been.
     pub last: Option<(Gtid, Fingerprint)>,
 }
 
@@ -41,25 +42,28 @@ impl Position {
     /// Moves past a unit.
     pub(super) fn advance(&mut self, unit: &Unit) {
         match unit {
-            Unit::Prepared(prepared) => {
-                self.pooled.insert(&prepared.gtid);
-                return;
-            }
-            Unit::Transaction(Transaction { resolves: Some(resolution), .. }) => {
-                if let Some(prepare) = &resolution.prepare {
+            Unit::Prepared(prepared) => self.pooled.insert(&prepared.gtid),
+            Unit::Transaction(Transaction { gtid, fingerprint, overlap_pending, resolves, .. }) => {
+                if let Some(prepare) = resolves.as_ref().and_then(|resolution| resolution.prepare.as_ref()) {
                     self.pooled.remove(prepare);
                     self.processed.insert(prepare);
                 }
+                self.process(gtid, fingerprint, *overlap_pending);
             }
-            Unit::Transaction(_) | Unit::SchemaChange(_) => {}
+            Unit::SchemaChange(change) => self.advance_past(change),
         }
-        self.advance_past(unit.gtid(), unit.fingerprint());
     }
 
-    /// Moves past a transaction that is processed now.
-    pub(super) fn advance_past(&mut self, gtid: &Gtid, fingerprint: &Fingerprint) {
+    /// Moves past a schema change.
+    pub(super) fn advance_past(&mut self, change: &SchemaChange) {
+        self.process(&change.gtid, &change.fingerprint, change.overlap_pending);
+    }
+
+    fn process(&mut self, gtid: &Gtid, fingerprint: &Fingerprint, overlap_pending: bool) {
         self.processed.insert(gtid);
-        self.last = Some((gtid.clone(), fingerprint.clone()));
+        if !overlap_pending {
+            self.last = Some((gtid.clone(), fingerprint.clone()));
+        }
     }
 }
 
@@ -483,4 +487,33 @@ fn last_from_row(row: &Row) -> Result<Option<Option<(Gtid, Fingerprint)>>, tokio
         transaction_length: length,
     };
     Ok(gtid.parse().ok().map(|gtid| Some((gtid, fingerprint))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fold::unit::Changes;
+
+    fn unit(gno: u64, overlap_pending: bool) -> Unit {
+        let gtid = format!("aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa:{gno}").parse().unwrap();
+        let fingerprint = Fingerprint {
+            original_commit_micros: gno,
+            immediate_commit_micros: gno,
+            transaction_length: gno,
+        };
+        let changes = Changes::default();
+        Unit::Transaction(Transaction { gtid, fingerprint, changes, overlap_pending, resolves: None })
+    }
+
+    #[test]
+    fn what_a_resume_has_to_compare_is_kept_until_it_was() {
+        let mut position = Position::default();
+        let mut last = Vec::new();
+        for unit in [unit(1, false), unit(5, true), unit(6, true), unit(7, false)] {
+            position.advance(&unit);
+            last.push(position.last.as_ref().map(|(gtid, _)| gtid.gno()));
+        }
+        assert_eq!(last, [Some(1), Some(1), Some(1), Some(7)]);
+        assert_eq!(position.processed.len(), 4);
+    }
 }

@@ -71,7 +71,7 @@ struct Run<'a> {
     conn: Conn,
     server: Uuid,
     told_of_prepared: bool,
-    /// Those of the capture before: on a quiet source the next one has the same.
+    /// Those of the capture before, or of the beginning.
     landmarks: Vec<Landmark>,
 }
 
@@ -93,7 +93,11 @@ pub async fn run(
     let server = identity(&mut conn).await?.server_uuid;
     let (told_of_prepared, landmarks) = (false, Vec::new());
     let mut run = Run { config, writer, observer, conn, server, told_of_prepared, landmarks };
-    for state in run.tables_to_copy(filter).await? {
+    let tables = run.tables_to_copy(filter).await?;
+    if !tables.is_empty() {
+        run.note_history().await?;
+    }
+    for state in tables {
         table::bring_to_copied(&mut run, state).await?;
     }
     if run.writer.checkpoint().position.is_none() {

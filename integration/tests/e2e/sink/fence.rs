@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use tidegate::fold::unit::Fingerprint;
 use tidegate::halt::Reason;
 use tidegate::sink::checkpoint::Position;
 use tidegate::sink::connect::connect;
@@ -299,6 +300,37 @@ fn an_older_control_schema_is_brought_up_to_date_with_its_state() {
         let models: Vec<_> = writer.load_tables().await?.into_iter().map(|state| state.model).collect();
         assert_eq!(models, [table.model]);
         assert_eq!(writer.load_conversions().await?, []);
+        Ok(())
+    });
+}
+
+/// A landmark of a release that kept no more than the time of the first commit holds on every server,
+/// and tells no more than it did.
+#[test]
+fn an_older_landmark_is_kept() {
+    run(async {
+        let fixture = fixture("landmark").await?;
+        let config = config(&fixture);
+        let table = table(&fixture);
+        drop(streaming(&config, std::slice::from_ref(&table.model)).await?);
+        fixture
+            .target(
+                "DELETE FROM tidegate.schema_history WHERE version = 10;
+                 UPDATE tidegate.table_state SET landmarks =
+                    '[{\"gtid\": \"aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa:7\", \"original_commit_micros\": 1700}]'",
+            )
+            .await?;
+        let writer = take_over(&config, PIPELINE).await?;
+        let states = writer.load_tables().await?;
+        let [state] = states.as_slice() else { bail!("not one table: {states:?}") };
+        let [mark] = state.landmarks.as_slice() else { bail!("not one landmark: {state:?}") };
+        let found = |original_commit_micros| Fingerprint {
+            original_commit_micros,
+            immediate_commit_micros: 5,
+            transaction_length: 6,
+        };
+        mark.verify(mark.gtid.uuid(), &found(1700))?;
+        assert!(mark.verify(mark.gtid.uuid(), &found(1701)).is_err());
         Ok(())
     });
 }

@@ -147,7 +147,8 @@ fn write_image(row: &[Value], out: &mut Vec<u8>) {
 /// The transaction with this number.
 pub(super) fn transaction(gno: u64, changes: Vec<RowsChange>) -> Transaction {
     let changes = changes.into_iter().collect();
-    Transaction { gtid: gtid(gno), fingerprint: fingerprint(gno), changes, resolves: None }
+    let (gtid, fingerprint) = (gtid(gno), fingerprint(gno));
+    Transaction { gtid, fingerprint, changes, overlap_pending: false, resolves: None }
 }
 
 /// A DDL statement with this number.
@@ -155,7 +156,8 @@ pub(super) fn ddl(gno: u64, kind: DdlKind, tables: &[&TableName]) -> Box<SchemaC
     let tables = tables.iter().map(|name| (*name).clone()).collect();
     let statement = Ddl { kind, tables, databases: Vec::new(), content: Content::Names };
     let facts = Default::default();
-    Box::new(SchemaChange { gtid: gtid(gno), fingerprint: fingerprint(gno), statement, facts })
+    let (gtid, fingerprint) = (gtid(gno), fingerprint(gno));
+    Box::new(SchemaChange { gtid, fingerprint, overlap_pending: false, statement, facts })
 }
 
 /// How a table map shows a nullable column of this type.

@@ -40,16 +40,45 @@ impl Observer for Chunks {
     fn conversions_forgotten(&self, _: &TableName) {}
 }
 
+/// Lets the test act right after a table's capture, and waits for it.
+struct AfterCapture {
+    captured: mpsc::UnboundedSender<()>,
+    go_on: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Observer for AfterCapture {
+    /// Told of a table twice in this phase: before and after its capture.
+    fn table(&self, state: &TableState) {
+        if state.phase == TablePhase::Capturing && self.captured.send(()).is_ok() {
+            let go_on = self.go_on.lock().expect("no test has panicked");
+            // The test ends first where it has failed.
+            let _told = tokio::task::block_in_place(|| go_on.recv()).is_ok();
+        }
+    }
+
+    fn waiting(&self, _: &TableName, _: Waiting) {}
+
+    fn rows_copied(&self, _: &TableName, _: u64) {}
+
+    fn converted(&self, _: &[Conversion]) {}
+
+    fn conversions_forgotten(&self, _: &TableName) {}
+}
+
 async fn take_over(config: &Config) -> Result<Writer> {
     let client = sink::connect::connect(&config.target).await?;
     Ok(Writer::take_over(client, &config.name, 64, || ()).await?)
 }
 
 async fn snapshot_run(config: &Config, chunks: mpsc::UnboundedSender<u64>) -> Result<Writer, Failure> {
+    observed_run(config, &Chunks(chunks)).await
+}
+
+async fn observed_run(config: &Config, observer: &dyn Observer) -> Result<Writer, Failure> {
     let client = sink::connect::connect(&config.target).await?;
     let mut writer = Writer::take_over(client, &config.name, 64, || ()).await?;
     let filter = Filter::new(&config.tables.include, &config.tables.exclude).expect("a filter");
-    snapshot::run(config, &filter, &mut writer, &Chunks(chunks)).await?;
+    snapshot::run(config, &filter, &mut writer, observer).await?;
     Ok(writer)
 }
 
@@ -652,6 +681,7 @@ fn a_source_that_lost_what_was_copied_is_refused() {
     run(async {
         let fixture = Servers::own(&[], &[]).await?;
         let fixture = fixture.fixture("reset").await?;
+        fixture.source(REFILL).await?;
         thirty_chunks(&fixture, "t", "").await?;
         let config = config(&fixture);
         let stalled = stall_middle(&fixture, "t").await?;
@@ -678,6 +708,7 @@ fn a_source_that_is_reset_and_refilled_under_the_copy_is_refused() {
     run(async {
         let fixture = Servers::own(&[], &[]).await?;
         let fixture = fixture.fixture("refilled").await?;
+        fixture.source(REFILL).await?;
         fixture.source("CREATE TABLE a (id INT PRIMARY KEY); INSERT INTO a VALUES (1)").await?;
         thirty_chunks(&fixture, "t", "").await?;
         let config = config(&fixture);
@@ -716,11 +747,96 @@ fn a_source_that_tags_all_its_transactions_is_told_from_what_it_was() {
     });
 }
 
+/// What a history ends with need not be in the binlog any more when its rows are copied. A reset
+/// brings it back.
+#[test]
+fn a_source_that_had_purged_what_its_history_ends_with_is_told_from_what_it_was() {
+    run(async {
+        let fixture = Servers::own(&[], &[]).await?;
+        let fixture = fixture.fixture("purged").await?;
+        fixture.source(REFILL).await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        fixture.source("FLUSH BINARY LOGS").await?;
+        let file = fixture.source_rows("SHOW BINARY LOGS").await?.pop().context("a file")?.swap_remove(0);
+        fixture.source(&format!("PURGE BINARY LOGS TO '{}'", file.context("its name")?)).await?;
+        let config = config(&fixture);
+        let stalled = stall_middle(&fixture, "t").await?;
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(BEFORE_STALL).await?;
+        let lost = gtid_executed(&fixture).await?;
+        fixture.source("RESET BINARY LOGS AND GTIDS").await?;
+        refill(&fixture, &lost).await?;
+        stalled.exec("ROLLBACK").await?;
+        let halt = halt(copying.end().await?)?;
+        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
+        Ok(())
+    });
+}
+
+/// As after a recovery to a point in time that left one transaction out: the last one has the number
+/// and the original commit time that it had.
+#[test]
+fn a_source_whose_history_differs_below_its_end_is_told_from_what_it_was() {
+    run(async {
+        let fixture = Servers::own(&[], &[]).await?;
+        let fixture = fixture.fixture("below").await?;
+        thirty_chunks(&fixture, "t", "").await?;
+        fixture.source("CREATE TABLE a (id INT PRIMARY KEY)").await?;
+        let committed = "SET original_commit_timestamp = 1234567890; INSERT INTO a VALUES (1)";
+        fixture.source(committed).await?;
+        let config = config(&fixture);
+        let stalled = stall_middle(&fixture, "t").await?;
+        let mut copying = Copying::start(&config);
+        copying.wait_for_chunks(1 + BEFORE_STALL).await?;
+        let lost = gtid_executed(&fixture).await?;
+        let mut anew = "RESET BINARY LOGS AND GTIDS; DELETE FROM a".to_owned();
+        for id in 2..lost.len() {
+            write!(anew, "; INSERT INTO a VALUES ({id})")?;
+        }
+        fixture.source(&format!("{anew}; {committed}")).await?;
+        assert_eq!(gtid_executed(&fixture).await?, lost);
+        stalled.exec("ROLLBACK").await?;
+        let halt = halt(copying.end().await?)?;
+        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
+        Ok(())
+    });
+}
+
+/// Landmarks are read after the capture. They must not be those of a history that came in between.
+#[test]
+fn a_source_that_is_reset_between_a_capture_and_its_landmarks_is_refused() {
+    run(async {
+        let fixture = Servers::own(&[], &[]).await?;
+        let fixture = fixture.fixture("between").await?;
+        fixture.source(REFILL).await?;
+        fixture.source("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)").await?;
+        let config = config(&fixture);
+        let (captured, mut told) = mpsc::unbounded_channel();
+        let (go, go_on) = std::sync::mpsc::channel();
+        let observer = AfterCapture { captured, go_on: std::sync::Mutex::new(go_on) };
+        let copying = tokio::spawn(async move { observed_run(&config, &observer).await });
+        told.recv().await.context("a table to capture")?;
+        go.send(())?;
+        told.recv().await.context("a captured table")?;
+        let lost = gtid_executed(&fixture).await?;
+        fixture.source("RESET BINARY LOGS AND GTIDS").await?;
+        refill(&fixture, &lost).await?;
+        go.send(())?;
+        drop(told);
+        let halt = halt(tokio::time::timeout(Duration::from_secs(60), copying).await??)?;
+        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
+        Ok(())
+    });
+}
+
+/// For [`refill`], where no filter of ours reaches. A copy holds DDL off.
+const REFILL: &str = "CREATE DATABASE elsewhere; CREATE TABLE elsewhere.refill (id INT PRIMARY KEY)";
+
 /// Has the source execute as many transactions as it had, and one more.
 async fn refill(fixture: &Fixture<'_>, lost: &GtidSet) -> Result<()> {
-    let mut refill = "CREATE TABLE refill (id INT PRIMARY KEY)".to_owned();
-    for id in 0..lost.len() {
-        write!(refill, "; INSERT INTO refill VALUES ({id})")?;
+    let mut refill = "DELETE FROM elsewhere.refill".to_owned();
+    for id in 0..=lost.len() {
+        write!(refill, "; INSERT INTO elsewhere.refill VALUES ({id})")?;
     }
     fixture.source(&refill).await?;
     ensure!(gtid_executed(fixture).await?.includes(lost), "it is not filled again");

@@ -7,7 +7,7 @@ use tidegate::binlog::event::{ChecksumAlgorithm, Event, EventHeader, event_type}
 use tidegate::config::TlsMode;
 use tidegate::gtid::{Gtid, GtidSet};
 use tidegate::halt::Reason;
-use tidegate::source::dump::{Dump, fingerprint_of};
+use tidegate::source::dump::Dump;
 use tidegate_integration::{CutProxy, MySql, Servers, run};
 
 use super::{config, executed, failure_of, gtids_until, last_gtid, next, reason, replica_uuid};
@@ -306,7 +306,7 @@ fn a_fingerprint_is_that_of_the_group() {
             }
         };
         set.insert(&event.gtid);
-        let found = fingerprint_of(&config(mysql), &replica_uuid(), &set, &event.gtid).await?;
+        let found = super::fingerprint_of(mysql, &set, &event.gtid).await?;
         ensure!(found.is_some_and(|fingerprint| {
             fingerprint.original_commit_micros == event.original_commit_micros
                 && fingerprint.immediate_commit_micros == event.immediate_commit_micros

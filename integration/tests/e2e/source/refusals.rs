@@ -3,10 +3,10 @@
 use anyhow::{Context, Result, ensure};
 use tidegate::gtid::{Gtid, GtidSet, Tag};
 use tidegate::halt::Reason;
-use tidegate::source::dump::{Dump, fingerprint_of};
+use tidegate::source::dump::Dump;
 use tidegate_integration::{MySql, run};
 
-use super::{config, executed, last_gtid, next, reason, refusal, replica_uuid, server_uuid};
+use super::{config, executed, fingerprint_of, last_gtid, next, reason, refusal, replica_uuid, server_uuid};
 
 async fn expect(mysql: &MySql, set: &GtidSet, expected: Reason) -> Result<()> {
     let failure = refusal(&config(mysql), set).await?;
@@ -24,7 +24,7 @@ fn purged_ahead_and_refilled() {
             .await?;
         let set = executed(&mysql).await?;
         let last = set.latest().next().context("a last transaction")?;
-        let before = fingerprint_of(&config(&mysql), &replica_uuid(), &set, &last).await?.context("found")?;
+        let before = fingerprint_of(&mysql, &set, &last).await?.context("found")?;
 
         let mut ahead = set.clone();
         ahead.insert(&Gtid::new(uuid, Tag::none(), last.gno() + 1)?);
@@ -40,14 +40,14 @@ fn purged_ahead_and_refilled() {
         let file = mysql.rows("", "SHOW BINARY LOGS").await?.pop().context("a file")?.swap_remove(0);
         mysql.exec("", &format!("PURGE BINARY LOGS TO '{}'", file.context("its name")?)).await?;
         expect(&mysql, &GtidSet::new(), Reason::DataGap).await?;
-        ensure!(fingerprint_of(&config(&mysql), &replica_uuid(), &set, &last).await?.is_none());
+        ensure!(fingerprint_of(&mysql, &set, &last).await?.is_none());
 
         // A source that was reset and has as many transactions again is accepted: the fingerprint tells.
         mysql.exec("", "RESET BINARY LOGS AND GTIDS").await?;
         for id in 3..=3 + last.gno() {
             mysql.exec("t", &format!("INSERT INTO a VALUES ({id})")).await?;
         }
-        let after = fingerprint_of(&config(&mysql), &replica_uuid(), &set, &last).await?.context("found")?;
+        let after = fingerprint_of(&mysql, &set, &last).await?.context("found")?;
         ensure!(after.original_commit_micros != before.original_commit_micros);
         Ok(())
     });

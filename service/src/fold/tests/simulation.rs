@@ -230,7 +230,9 @@ impl Target {
             return Ok(());
         }
         // A prepare is not in the position, and so is never what the source is asked for again.
-        self.last = Some((unit.gtid().clone(), unit.fingerprint().clone()));
+        if !overlap_pending(unit) {
+            self.last = Some((unit.gtid().clone(), unit.fingerprint().clone()));
+        }
         let transaction = match unit {
             Unit::Prepared(_) => return Ok(()),
             Unit::SchemaChange(change) => {
@@ -262,6 +264,14 @@ impl Target {
         let applied = self.applied.entry(gtid.clone()).or_default();
         *applied += 1;
         if *applied == 1 { Ok(()) } else { Err(format!("{gtid} is applied again")) }
+    }
+}
+
+fn overlap_pending(unit: &Unit) -> bool {
+    match unit {
+        Unit::Transaction(transaction) => transaction.overlap_pending,
+        Unit::SchemaChange(change) => change.overlap_pending,
+        Unit::Prepared(_) => false,
     }
 }
 

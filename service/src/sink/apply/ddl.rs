@@ -147,7 +147,7 @@ impl Applier {
         progress: &mut Progress,
     ) -> Result<(), Undone> {
         let mut position = self.position.clone();
-        position.advance_past(&change.gtid, &change.fingerprint);
+        position.advance_past(change);
         let batch = self.writer.batch(&position);
         let mut tx = self.writer.begin().await.map_err(OpError::into_failure)?;
         let lock_timeout = self.ddl.lock_wait_timeout.as_millis();

@@ -85,7 +85,7 @@ impl Tables {
         let fingerprint =
             Fingerprint { original_commit_micros: 0, immediate_commit_micros: 0, transaction_length: 0 };
         let (gtid, facts) = (GTID.parse().unwrap(), StatementFacts::default());
-        let change = SchemaChange { gtid, fingerprint, statement, facts };
+        let change = SchemaChange { gtid, fingerprint, overlap_pending: false, statement, facts };
         let (lock_wait_timeout, lock_deadline) = (Duration::from_secs(1), Duration::from_secs(1));
         let config =
             DdlConfig { policy: DdlPolicy::Mirror, ignore: Vec::new(), lock_wait_timeout, lock_deadline };

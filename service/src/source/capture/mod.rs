@@ -184,7 +184,8 @@ async fn open_numbered(config: &SourceConfig, server: &Uuid) -> Result<(Conn, u6
     }
 }
 
-fn other_server() -> Failure {
+/// The failure that a connection to another server than the one in hand is.
+pub fn other_server() -> Failure {
     Failure::retry(
         Side::Source,
         "connections to the source reach different servers: connect to one server, not to a group of them",
