@@ -166,6 +166,14 @@ pub struct RawEvent {
 }
 
 impl RawEvent {
+    /// Decodes the body.
+    ///
+    /// # Errors
+    /// `event_malformed`
+    pub fn parse(&self) -> Result<Event<'_>, Halt> {
+        Event::parse(self).map_err(|error| self.malformed(&error))
+    }
+
     /// The halt for a body that could not be decoded.
     #[must_use]
     pub fn malformed(&self, error: &DecodeError) -> Halt {

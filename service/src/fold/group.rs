@@ -167,7 +167,7 @@ impl Group {
                     "events follow the payload's terminator",
                 ));
             }
-            let event = Event::parse(&inner).map_err(|error| inner.malformed(&error))?;
+            let event = inner.parse()?;
             ended = self.file_event(&event, &inner, known)?;
         }
         ended.ok_or_else(|| Halt::new(Reason::CompressedPayloadInvalid, "the payload has no terminator"))

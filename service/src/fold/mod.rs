@@ -167,8 +167,9 @@ impl Fold {
     /// A fold that has processed `start`. The overlapped group, if any, is part of `start`.
     ///
     /// It may arrive after other groups, when the stream comes from another server than the one it
-    /// was applied from; these are folded in the meantime and tell that it is pending. Any other group of `start` that arrives
-    /// is dropped: the source contradicts the dump request, but its effect is there already.
+    /// was applied from; these are folded in the meantime, and tell that it is pending. Any other
+    /// group of `start` that arrives is dropped: the source contradicts the dump request, but its
+    /// effect is there already.
     #[must_use]
     pub fn new(start: GtidSet, overlap: Option<Overlap>, policy: FoldPolicy) -> Self {
         let pool = Pool::new(policy.xa.bounds(), BTreeSet::new());
@@ -286,7 +287,7 @@ impl Fold {
     }
 
     fn between_groups(&mut self, raw: &RawEvent) -> Result<Progress, Halt> {
-        self.state = match Event::parse(raw).map_err(|error| raw.malformed(&error))? {
+        self.state = match raw.parse()? {
             Event::Gtid(head) => self.open(head, &raw.header)?,
             Event::FormatDescription(description) => {
                 if description.created != 0 {

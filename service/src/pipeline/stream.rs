@@ -3,7 +3,7 @@
 //! Whatever ends the source task, the units it has released are committed transactions of the
 //! source: the apply loop drains them before the cycle ends with the source task's failure.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mysql_async::Conn;
 use tokio::task::JoinHandle;
@@ -19,6 +19,7 @@ use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::TableName;
 use crate::schema::phase::TablePhase;
 use crate::sink::apply::{self, Applier, Pause};
+use crate::sink::catalog::LOCK_PAUSE;
 use crate::source::dump::Dump;
 use crate::source::reader;
 use crate::status::{Applied, ConversionReport, State, StatusHandle};
@@ -27,9 +28,6 @@ use crate::telemetry::metrics::{self, Received, Stage};
 /// A batch holds no more than this many transactions, however small: bounds the time that one
 /// commit takes and the work that its failure repeats.
 const BATCH_UNITS_MAX: usize = 10_000;
-
-/// Between attempts to lock a table of the target: its readers have this time to themselves.
-const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
 /// How a stream ends that does not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

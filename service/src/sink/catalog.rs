@@ -27,7 +27,7 @@ use crate::schema::render::{self, Key};
 use crate::schema::{Column, MysqlType, TableModel, TableName};
 
 /// Between two attempts to have a table, in which its readers pass.
-const LOCK_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
 const READ_RELATION: &str = "\
     SELECT c.oid, c.relkind, c.relpersistence \

@@ -551,8 +551,7 @@ fn unknown_types_are_ignorable_only_if_the_server_says_so() {
 #[test]
 fn a_malformed_body_halts_with_its_event() {
     let event = raw(event_type::XID, 0, b"short");
-    let error = Event::parse(&event).unwrap_err();
-    let halt = event.malformed(&error);
+    let halt = event.parse().unwrap_err();
     assert_eq!(halt.reason, Reason::EventMalformed);
     assert_eq!(halt.detail, "Xid event ending at 99: XID at byte 0 of the event body");
 }

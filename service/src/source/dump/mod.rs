@@ -212,7 +212,7 @@ async fn find_groups(
             let message = format!("the source's binlog ended before the groups of {}", missing.join(", "));
             return Err(Failure::retry(Side::Source, message));
         };
-        if let Event::Gtid(event) = Event::parse(&raw).map_err(|error| raw.malformed(&error))?
+        if let Event::Gtid(event) = raw.parse()?
             && missing.remove(&event.gtid)
         {
             let fingerprint = Fingerprint {
