@@ -1,6 +1,5 @@
 //! Whether the source still is the history that the checkpoint was built on.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use mysql_async::Conn;
@@ -14,7 +13,7 @@ use crate::sink::checkpoint::Position;
 use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
 use crate::source::connect::Identity;
-use crate::source::dump::fingerprints_of;
+use crate::source::dump::fingerprint_of;
 use crate::source::reader;
 
 /// Events reach us before their commit is finished on the source, so a set that is ahead of the
@@ -128,10 +127,8 @@ async fn refuse_refilled(
     position: &Position,
 ) -> Result<(), Failure> {
     let Some((gtid, applied)) = &position.last else { return Ok(()) };
-    let wanted = BTreeSet::from([gtid.clone()]);
-    let found = fingerprints_of(source, replica_uuid, &position.processed, &wanted).await?;
-    let found = found.and_then(|mut found| found.fingerprints.remove(gtid));
-    if found.is_none_or(|found| applied.agrees(&found, false)) {
+    let found = fingerprint_of(source, replica_uuid, &position.processed, gtid).await?;
+    if found.is_none_or(|(_, found)| applied.agrees(&found, false)) {
         return Ok(());
     }
     let detail = "the transaction that was applied last has another commit time on the source";

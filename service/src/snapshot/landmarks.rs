@@ -6,8 +6,8 @@
 //! has purged it. Those that the position holds are compared before it is given, the others when the
 //! stream passes them.
 //!
-//! They are read after the capture, when the history may be another one already. So those that were
-//! known before it are compared once more together with them.
+//! They are read after the capture, when the history may be another one already. So what was known before
+//! it is compared once more after them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use mysql_async::Conn;
 use super::Run;
 use crate::fold::unit::{Fingerprint, Landmark};
 use crate::gtid::{Gtid, GtidSet, Uuid};
-use crate::halt::{Failure, Halt, Reason, Side};
+use crate::halt::{Failure, Halt, Reason};
 use crate::sink::table_state::TableState;
 use crate::source::capture::{open, other_server};
 use crate::source::{dump, reader};
@@ -39,22 +39,45 @@ impl Run<'_> {
         conn: &mut Conn,
         set: &GtidSet,
     ) -> Result<Vec<Landmark>, Failure> {
-        let before = &self.landmarks;
-        if let Some(lost) = before.iter().find(|mark| !set.contains(&mark.gtid)) {
+        let mut landmarks = Vec::new();
+        for gtid in set.latest() {
+            let known = self.landmarks.iter().find(|known| known.gtid == gtid);
+            landmarks.push(match known {
+                Some(known) => known.clone(),
+                None => {
+                    let fingerprint = self.look(conn, &gtid).await?;
+                    Landmark { gtid, server: Some(self.server), fingerprint }
+                }
+            });
+        }
+        self.refuse_other_history(conn, set).await?;
+        self.landmarks.clone_from(&landmarks);
+        Ok(landmarks)
+    }
+
+    /// Whether the source still has the history of the landmarks before. Nothing but a reset makes it lose
+    /// a part of it on connections that last, and a reset takes all: one landmark tells, and the latest
+    /// is had from the binlog at the least cost.
+    async fn refuse_other_history(&self, conn: &mut Conn, set: &GtidSet) -> Result<(), Failure> {
+        if let Some(lost) = self.landmarks.iter().find(|mark| !set.contains(&mark.gtid)) {
             let detail = "the source does not have a transaction that it had when the copy began";
             return Err(Halt::new(Reason::SourceIdentityMismatch, detail).at_gtid(&lost.gtid).into());
         }
-        let wanted = set.latest().chain(before.iter().map(|mark| mark.gtid.clone())).collect();
-        let mut found = self.look(conn, wanted).await?;
-        for mark in before {
-            if let Some(found) = found.get(&mark.gtid) {
-                mark.verify(&self.server, found)?;
-            }
+        let purged = reader::gtid_purged(conn).await?;
+        let (gone, kept): (Vec<&Landmark>, Vec<_>) =
+            self.landmarks.iter().partition(|mark| mark.was_purged_on(&self.server));
+        if let Some(back) = gone.into_iter().find(|mark| !purged.contains(&mark.gtid)) {
+            return Err(back.is_back().into());
         }
-        let server = Some(self.server);
-        self.landmarks =
-            set.latest().map(|gtid| Landmark { fingerprint: found.remove(&gtid), gtid, server }).collect();
-        Ok(self.landmarks.clone())
+        let kept = kept.into_iter().filter(|mark| !purged.contains(&mark.gtid));
+        let latest =
+            kept.max_by_key(|mark| mark.fingerprint.as_ref().map(|known| known.immediate_commit_micros));
+        if let Some(latest) = latest
+            && let Some(found) = self.look(conn, &latest.gtid).await?
+        {
+            latest.verify(&self.server, &found)?;
+        }
+        Ok(())
     }
 
     /// Compares the landmarks that lie within the position, and returns a transaction of it with its
@@ -70,44 +93,45 @@ impl Run<'_> {
     ) -> Result<Option<(Gtid, Fingerprint)>, Failure> {
         let marks = tables.iter().flat_map(|state| &state.landmarks);
         let marks: BTreeSet<&Landmark> = marks.filter(|mark| processed.contains(&mark.gtid)).collect();
-        let latest = latest_of_each(processed, &self.server);
-        let wanted = marks.iter().map(|mark| &mark.gtid).chain(&latest).cloned().collect();
         let mut conn = open(&self.config.source, &self.server).await?;
-        let found = self.look(&mut conn, wanted).await?;
+        let mut verified = BTreeMap::new();
         for mark in marks {
-            match found.get(&mark.gtid) {
-                Some(found) => mark.verify(&self.server, found)?,
+            match self.look(&mut conn, &mark.gtid).await? {
+                Some(found) => {
+                    mark.verify(&self.server, &found)?;
+                    verified.insert(mark.gtid.clone(), found);
+                }
                 None => tracing::warn!(
                     gtid = %mark.gtid,
                     "the source has purged a transaction that tables were copied with: it is not compared"
                 ),
             }
         }
-        Ok(latest.into_iter().find_map(|gtid| found.get(&gtid).cloned().map(|found| (gtid, found))))
+        for gtid in latest_of_each(processed, &self.server) {
+            let found = match verified.remove(&gtid) {
+                Some(found) => Some(found),
+                None => self.look(&mut conn, &gtid).await?,
+            };
+            if let Some(found) = found {
+                return Ok(Some((gtid, found)));
+            }
+        }
+        Ok(None)
     }
 
-    /// What the source's binlog holds of these transactions, which it has executed; nothing of those
-    /// that it has purged.
-    async fn look(
-        &self,
-        conn: &mut Conn,
-        mut gtids: BTreeSet<Gtid>,
-    ) -> Result<BTreeMap<Gtid, Fingerprint>, Failure> {
-        let purged = reader::gtid_purged(conn).await?;
-        gtids.retain(|gtid| !purged.contains(gtid));
-        if gtids.is_empty() {
-            return Ok(BTreeMap::new());
+    /// What the source's binlog holds of this transaction, which it has executed; `None` if it has
+    /// purged it.
+    async fn look(&self, conn: &mut Conn, gtid: &Gtid) -> Result<Option<Fingerprint>, Failure> {
+        if reader::gtid_purged(conn).await?.contains(gtid) {
+            return Ok(None);
         }
         let executed = reader::gtid_executed(conn).await?;
         // The stream has not begun: its identity is free.
         let replica_uuid = self.writer.checkpoint().replica_uuid.to_string();
-        match dump::fingerprints_of(&self.config.source, &replica_uuid, &executed, &gtids).await? {
-            Some(found) if found.server_uuid == self.server => Ok(found.fingerprints),
-            Some(_) => Err(other_server()),
-            None => {
-                let message = "the source purged its binlog while its history was looked up";
-                Err(Failure::retry(Side::Source, message))
-            }
+        let found = dump::fingerprint_of(&self.config.source, &replica_uuid, &executed, gtid).await?;
+        match found {
+            Some((server, _)) if server != self.server => Err(other_server()),
+            found => Ok(found.map(|(_, fingerprint)| fingerprint)),
         }
     }
 }

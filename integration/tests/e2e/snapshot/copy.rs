@@ -816,6 +816,8 @@ fn a_source_that_is_reset_between_a_capture_and_its_landmarks_is_refused() {
         let observer = AfterCapture { captured, go_on: std::sync::Mutex::new(go_on) };
         let copying = tokio::spawn(async move { observed_run(&config, &observer).await });
         told.recv().await.context("a table to capture")?;
+        // Else the capture would end with what the source ended with before.
+        fixture.source("INSERT INTO elsewhere.refill VALUES (1)").await?;
         go.send(())?;
         told.recv().await.context("a captured table")?;
         let lost = gtid_executed(&fixture).await?;

@@ -8,7 +8,6 @@ mod preflight;
 mod reader;
 mod refusals;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
@@ -17,7 +16,7 @@ use tidegate::config::{Secret, SourceConfig, TlsConfig, TlsMode};
 use tidegate::fold::unit::Fingerprint;
 use tidegate::gtid::{Gtid, GtidSet, Uuid};
 use tidegate::halt::{Failure, Reason};
-use tidegate::source::dump::{Dump, fingerprints_of};
+use tidegate::source::dump::Dump;
 use tidegate_integration::MySql;
 use tidegate_integration::mysql::{REPLICATION_PASSWORD, REPLICATION_USER};
 
@@ -57,9 +56,8 @@ async fn executed(mysql: &MySql) -> Result<GtidSet> {
 
 /// What the server's binlog has of one group of the set; `None` if it was purged.
 async fn fingerprint_of(mysql: &MySql, set: &GtidSet, gtid: &Gtid) -> Result<Option<Fingerprint>> {
-    let wanted = BTreeSet::from([gtid.clone()]);
-    let found = fingerprints_of(&config(mysql), &replica_uuid(), set, &wanted).await?;
-    Ok(found.and_then(|mut found| found.fingerprints.remove(gtid)))
+    let found = tidegate::source::dump::fingerprint_of(&config(mysql), &replica_uuid(), set, gtid).await?;
+    Ok(found.map(|(_, fingerprint)| fingerprint))
 }
 
 async fn next(dump: &mut Dump) -> Result<RawEvent> {

@@ -10,7 +10,6 @@
 
 mod refusal;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -170,60 +169,41 @@ fn malformed() -> Failure {
         .into()
 }
 
-/// The fingerprints of these groups of `set` on the server that was reached, by a short dump in which
-/// they alone are missing from it; `None` if it has purged one of them.
+/// The fingerprint of the group of `gtid` and the server that has it, by a short dump in which it alone is
+/// missing from `set`; `None` if the server has purged it.
 ///
 /// `replica_uuid` must not be that of another dump, which would be evicted.
-///
-/// # Errors
-/// A failure to retry where the source lacks one of them, and failures of the connection.
-pub async fn fingerprints_of(
+pub async fn fingerprint_of(
     config: &SourceConfig,
     replica_uuid: &str,
     set: &GtidSet,
-    gtids: &BTreeSet<Gtid>,
-) -> Result<Option<Found>, Failure> {
-    let without = set.subtract(&gtids.iter().collect());
+    gtid: &Gtid,
+) -> Result<Option<(Uuid, Fingerprint)>, Failure> {
+    let mut without = set.clone();
+    without.remove(gtid);
     let mut dump = Dump::open_to_end(config, replica_uuid, &without).await?;
-    let server_uuid = *dump.server_uuid();
-    let found = match find_groups(&mut dump, gtids.clone()).await {
+    let server = *dump.server_uuid();
+    let found = match find_group(&mut dump, gtid).await {
         Err(failure) if is_purged(&failure) => None,
-        fingerprints => Some(Found { server_uuid, fingerprints: fingerprints? }),
+        fingerprint => Some((server, fingerprint?)),
     };
     dump.close().await;
     Ok(found)
 }
 
-/// What a server's binlog holds of groups.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    pub server_uuid: Uuid,
-    pub fingerprints: BTreeMap<Gtid, Fingerprint>,
-}
-
-async fn find_groups(
-    dump: &mut Dump,
-    mut missing: BTreeSet<Gtid>,
-) -> Result<BTreeMap<Gtid, Fingerprint>, Failure> {
-    let mut found = BTreeMap::new();
-    while !missing.is_empty() {
-        let Some(raw) = dump.receive().await? else {
-            let missing: Vec<String> = missing.iter().map(Gtid::to_string).collect();
-            let message = format!("the source's binlog ended before the groups of {}", missing.join(", "));
-            return Err(Failure::retry(Side::Source, message));
-        };
+async fn find_group(dump: &mut Dump, gtid: &Gtid) -> Result<Fingerprint, Failure> {
+    while let Some(raw) = dump.receive().await? {
         if let Event::Gtid(event) = raw.parse()?
-            && missing.remove(&event.gtid)
+            && event.gtid == *gtid
         {
-            let fingerprint = Fingerprint {
+            return Ok(Fingerprint {
                 original_commit_micros: event.original_commit_micros,
                 immediate_commit_micros: event.immediate_commit_micros,
                 transaction_length: event.transaction_length,
-            };
-            found.insert(event.gtid, fingerprint);
+            });
         }
     }
-    Ok(found)
+    Err(Failure::retry(Side::Source, format!("the source's binlog ended before the group of {gtid}")))
 }
 
 /// Session variables and registration, as a replica of the server's own kind does them (server
