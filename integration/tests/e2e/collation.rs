@@ -36,10 +36,12 @@ async fn refused(fixture: &Fixture<'_>, sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// The collations of the target's columns, and its unique indexes.
+/// The collations of the target's columns, and its unique indexes. The column of the locale has
+/// another name from PostgreSQL 17 on.
 const CATALOG: &str = "
     SELECT line FROM (
-        SELECT concat_ws(' ', a.attrelid::regclass, a.attname, o.collname, o.colliculocale, o.collisdeterministic) AS line
+        SELECT concat_ws(' ', a.attrelid::regclass, a.attname, o.collname,
+            coalesce(to_jsonb(o) ->> 'colllocale', to_jsonb(o) ->> 'colliculocale'), o.collisdeterministic) AS line
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_collation o ON o.oid = a.attcollation
         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attnum > 0
         UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()) x ORDER BY line COLLATE \"C\"";

@@ -27,7 +27,8 @@ const TABLES: &str = r"
     SET foreign_key_checks = 1;
 ";
 
-/// Columns with their types and defaults, indexes, constraints and comments, one line each.
+/// Columns with their types and defaults, indexes, constraints and comments, one line each. From PostgreSQL
+/// 18 on NOT NULL is a constraint as well, with a name that a rename leaves as it is.
 const CATALOG: &str = "
     SELECT line FROM (
         SELECT concat_ws(' ', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
@@ -36,7 +37,7 @@ const CATALOG: &str = "
         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
         UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()
         UNION ALL SELECT concat_ws(' ', conrelid::regclass, conname, replace(pg_get_constraintdef(oid), ' NOT VALID', ''))
-        FROM pg_constraint WHERE connamespace = current_schema()::regnamespace
+        FROM pg_constraint WHERE connamespace = current_schema()::regnamespace AND contype <> 'n'
         UNION ALL SELECT concat_ws(' ', relname, obj_description(oid, 'pg_class')) FROM pg_class
         WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'S')) x ORDER BY line COLLATE \"C\"";
 
