@@ -17,7 +17,7 @@ use super::super::dependents;
 use super::super::error::{failure, while_doing};
 use super::super::objects::follow::{Following, States, follow};
 use super::super::params::Params;
-use super::super::schema_change::{Action, AppliedChange, Outcome, decide};
+use super::super::schema_change::{Action, AppliedChange, Outcome, decide, spare_kept_rows};
 use super::super::statements;
 use super::super::table_state::{Ownership, TableState};
 use super::super::tables::Tables;
@@ -87,7 +87,10 @@ impl Applier {
                     progress.pause = Some(Pause::Locked(table));
                     return Ok(());
                 }
-                Err(Undone::Refused(refused)) => give_up_altering(&mut actions, &refused),
+                Err(Undone::Refused(refused)) => {
+                    give_up_altering(&mut actions, &refused);
+                    spare_kept_rows(change, &actions, &self.tables)?;
+                }
                 Err(Undone::Failed(mut failure)) => {
                     for action in &actions {
                         failure = dependents::named(self.writer.client(), failure, action.table()).await?;
@@ -118,7 +121,8 @@ impl Applier {
         let Failure::Halt(halt) = &failure else { return Err(failure) };
         let is_meant = |state: &&TableState| {
             let TableName { database, table } = state.name();
-            state.provisional && halt.table.as_deref() == Some(&format!("{database}.{table}"))
+            let may_be_copied = state.provisional && !state.model.details.target_keeps_rows;
+            may_be_copied && halt.table.as_deref() == Some(&format!("{database}.{table}"))
         };
         let Some(state) = self.tables.states().find(is_meant) else { return Err(failure) };
         if halt.reason != Reason::SchemaDrift {
@@ -339,6 +343,7 @@ async fn on_target(
             | Action::Detach(_)
             | Action::Release(_)
             | Action::Copy { .. }
+            | Action::Keep(_)
             | Action::Note(_) => {
                 done.add(table, []);
             }
