@@ -21,7 +21,7 @@ mod settings;
 mod units;
 mod url;
 
-pub use ddl::{DdlConfig, DdlPolicy};
+pub use ddl::{DdlConfig, DdlPolicy, Ignored};
 
 #[cfg(test)]
 mod tests;

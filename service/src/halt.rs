@@ -71,6 +71,8 @@ reasons! {
         "A statement could not be read well enough to tell which tables it touches. Report the shape of the statement; to go on without a release that reads it, start over.",
     DdlUnsupported "ddl_unsupported"
         "ddl.policy is \"halt\", or the schema change failed half-way on the source. Set ddl.policy to \"mirror\" or \"resync\" and restart; after a change that failed half-way, copy the table again.",
+    RowsKept "rows_kept"
+        "A schema change would lose rows that the source has removed and that ddl.ignore has kept on the target. Rename the target's table if they are needed, and copy the table again.",
     StatementFormatDml "statement_format_dml"
         "A session wrote with binlog_format=STATEMENT or MIXED, so its rows are not in the binlog. Set binlog_format=ROW globally and in that application, then start over.",
     PartialRowImage "partial_row_image"

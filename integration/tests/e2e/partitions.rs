@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use tidegate_integration::postgres::TARGET_ROLE;
+use tidegate_integration::wait::{Look, until};
 use tidegate_integration::{Config, Fixture, Servers, Tidegate, run};
 
 /// A table of every kind that the target can have, and of others. `NOTES` has their rows' keys.
@@ -246,4 +247,145 @@ fn a_table_stays_as_it_was_made() {
         fixture.target(&format!("ALTER TABLE {one}.hand DETACH PARTITION {one}.rest")).await?;
         halts(native(), "it has no DEFAULT partition").await
     });
+}
+
+/// Names on the target are of the schema, not of the table: whatever comes along must not be in the way.
+#[test]
+fn names_that_come_along_with_a_table_give_way() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("partition_moves").await?;
+        let (one, two, three) =
+            (fixture.source.clone(), format!("{}_b", fixture.source), format!("{}_c", fixture.source));
+        let body = "(id INT AUTO_INCREMENT PRIMARY KEY, v INT, KEY by_v (v))";
+        let range = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))";
+        fixture
+            .source(&format!(
+                "CREATE DATABASE {two}; CREATE DATABASE {three}; CREATE TABLE {two}.there (id INT PRIMARY KEY); CREATE TABLE t {body} {range}; INSERT INTO t (v) VALUES (1), (2);
+                 CREATE TABLE x (id INT PRIMARY KEY); INSERT INTO x VALUES (7); CREATE TABLE y (id INT PRIMARY KEY); INSERT INTO y VALUES (8);
+                 CREATE TABLE same {body}; INSERT INTO same (v) VALUES (1); CREATE TABLE {three}.same {body}; INSERT INTO {three}.same (v) VALUES (2), (3)"
+            ))
+            .await?;
+        let include = vec![format!("{one}.*"), format!("{two}.*"), format!("{three}.*")];
+        let tidegate = Tidegate::start(config(&fixture).set("tables.include", include)).await?;
+        tidegate.wait_state("streaming").await?;
+        let steps = [
+            format!(
+                "RENAME TABLE t TO {two}.t, x TO {two}.t_p0, y TO {two}.t_pkey; INSERT INTO {two}.t (v) VALUES (3); INSERT INTO {two}.t_p0 VALUES (9)"
+            ),
+            format!(
+                "RENAME TABLE same TO {two}.same1, {three}.same TO {two}.same2; INSERT INTO {two}.same1 (v) VALUES (5); DELETE FROM {two}.same2 WHERE id = 1"
+            ),
+            format!(
+                "ALTER TABLE {two}.same1 DROP INDEX by_v, ADD COLUMN w INT; ALTER TABLE {two}.same2 DROP INDEX by_v;
+                 RENAME TABLE {two}.t TO {one}.u, {two}.same1 TO {two}.t, {two}.t_p0 TO {one}.u_p0; INSERT INTO u (v) VALUES (6); INSERT INTO {two}.t (v) VALUES (7)"
+            ),
+        ];
+        for step in &steps {
+            fixture.source(step).await?;
+            tidegate.caught_up(&fixture).await?;
+        }
+        tidegate.kill().await?;
+        tidegate.launch(&[]).await?;
+        fixture.source("INSERT INTO u (v) VALUES (8)").await?;
+        tidegate.caught_up(&fixture).await?;
+        for table in [
+            format!("{two}.same2"),
+            format!("{two}.t"),
+            format!("{one}.u"),
+            format!("{one}.u_p0"),
+            format!("{two}.t_pkey"),
+        ] {
+            let rows = format!("SELECT * FROM {table} ORDER BY id");
+            let (source, target) = (fixture.source_rows(&rows).await?, fixture.target_rows(&rows).await?);
+            ensure!(!source.is_empty() && source == target, "{table}: {source:?} and {target:?}");
+        }
+        let built = format!(
+            "SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+             WHERE NOT i.indisunique AND c.relname IN ('t', 'same2', 'u') AND c.relnamespace::regnamespace::text IN ('{one}', '{two}')"
+        );
+        ensure!(
+            fixture.target_scalar(&built).await?.as_deref() == Some("1"),
+            "indexes were not dropped, or are lost"
+        );
+        let status = tidegate.status().await?;
+        ensure!(status["objects"].as_array().is_some_and(Vec::is_empty), "{}", status["objects"]);
+        Ok(())
+    });
+}
+
+/// What a hand does to the partitions is noticed while the stream goes on, and a table that was there has
+/// to have a place for every row.
+#[test]
+fn partitions_that_a_hand_has_changed_are_noticed() {
+    run(async {
+        let fixture = Servers::shared().await?.fixture("partition_hand").await?;
+        let one = fixture.source.clone();
+        let range = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))";
+        fixture
+            .source(&format!(
+                "CREATE TABLE t (id INT PRIMARY KEY, v INT) {range}; INSERT INTO t VALUES (1, 1), (11, 11);
+                 CREATE TABLE h (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2; CREATE TABLE n (id INT PRIMARY KEY) {range}"
+            ))
+            .await?;
+        fixture
+            .target(&format!(
+                "CREATE SCHEMA {one} AUTHORIZATION {TARGET_ROLE}; SET ROLE {TARGET_ROLE}; SET search_path = {one};
+                 CREATE TABLE h (id int PRIMARY KEY) PARTITION BY HASH (id); CREATE TABLE h0 PARTITION OF h FOR VALUES WITH (MODULUS 4, REMAINDER 0);
+                 CREATE TABLE h1 PARTITION OF h FOR VALUES WITH (MODULUS 4, REMAINDER 1);
+                 CREATE TABLE n (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE n_rest PARTITION OF n DEFAULT;
+                 CREATE TABLE n0 PARTITION OF n FOR VALUES FROM (0) TO (10) PARTITION BY LIST (id)"
+            ))
+            .await?;
+        let found = checked(config(&fixture)).await?;
+        ensure!(found.contains("h\": its partitions by HASH do not have a place for every row"), "{found}");
+        ensure!(found.contains("partition \"n0\" is partitioned itself"), "{found}");
+        fixture
+            .target(&format!(
+                "SET ROLE {TARGET_ROLE}; CREATE TABLE h2 PARTITION OF h FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+                 ALTER TABLE n DETACH PARTITION n0; DROP TABLE n0"
+            ))
+            .await
+            .err()
+            .map_or_else(|| anyhow::bail!("PostgreSQL took partitions that overlap"), |_| Ok(()))?;
+        fixture
+            .target(
+                "CREATE TABLE h2 PARTITION OF h FOR VALUES WITH (MODULUS 4, REMAINDER 2); CREATE TABLE h3 PARTITION OF h FOR VALUES WITH (MODULUS 4, REMAINDER 3);
+                 DROP TABLE n0",
+            )
+            .await?;
+        let tidegate = Tidegate::start(config(&fixture)).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("UPDATE t SET v = 2; INSERT INTO h VALUES (1), (2), (3), (4), (5), (6)").await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+
+        fixture.target("ALTER TABLE t DETACH PARTITION t_p0").await?;
+        fixture.source("UPDATE t SET v = 3").await?;
+        let halt = tidegate.wait_halt().await?;
+        let told = halt.to_string().contains("it has 2 partitions of 3");
+        ensure!(halt["reason"] == "target_drift" && told, "{halt}");
+        fixture.target("ALTER TABLE t ATTACH PARTITION t_p0 FOR VALUES FROM (MINVALUE) TO (10)").await?;
+        resume(&tidegate).await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await?;
+
+        fixture.target("CREATE UNIQUE INDEX by_hand ON t_p0 (v)").await?;
+        fixture.source("UPDATE t SET v = 4").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "target_drift" && halt.to_string().contains("by_hand"), "{halt}");
+        fixture.target("DROP INDEX by_hand").await?;
+        resume(&tidegate).await?;
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}
+
+/// Resumes, once the cause of the halt is gone.
+async fn resume(tidegate: &Tidegate) -> Result<()> {
+    tidegate.post("/v1/resume").await?;
+    until("the halt to end", || async {
+        let status = tidegate.status().await?;
+        Ok(if status["halt"].is_null() { Look::Done(()) } else { Look::NotYet(status.to_string()) })
+    })
+    .await
 }

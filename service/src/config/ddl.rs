@@ -43,7 +43,7 @@ const KINDS: &[(&str, &[DdlKind])] = &[
 ];
 
 impl Ignored {
-    pub(super) fn parse(entry: &str) -> Result<Self, String> {
+    pub(crate) fn parse(entry: &str) -> Result<Self, String> {
         let (kind, pattern) = entry.split_once(' ').unwrap_or((entry, ""));
         let Some((_, kinds)) = KINDS.iter().find(|(name, _)| *name == kind) else {
             return Err(

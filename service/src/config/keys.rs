@@ -242,7 +242,7 @@ pub(super) const KEYS: &[Key] = &[
     key("ddl.policy", Kind::Choice(&["mirror", "resync", "halt", "ignore-listed"]), Value("mirror"),
         "`mirror`: each schema change of a replicated table is carried out on the target; where its effect on rows can't be computed, the table is copied again. `resync`: tables are created, renamed and dropped as on the source, all else copies the table again. `halt`: the pipeline halts with `ddl_unsupported`, new tables excepted. `ignore-listed`: as `mirror`, without what `ignore` lists."),
     key("ddl.ignore", Kind::List, Value(""),
-        "What the target does not follow, with `policy = \"ignore-listed\"`: entries such as `drop_table app.archive_*`. `drop_table`: the target's table stays and is no longer written. `truncate_table` and `drop_partition`: the rows stay. The target keeps then what the source does not have, until the table is copied again: with `schema.partitions = \"native\"`, at the next change of its partitions."),
+        "What the target does not follow, with `policy = \"ignore-listed\"`: entries such as `drop_table app.archive_*`. `drop_table`: the target's table stays and is no longer written. `truncate_table` and `drop_partition`: the rows stay. The target keeps then what the source does not have. A later schema change that needs the table copied again halts with `rows_kept`: with `schema.partitions = \"native\"`, each change of its partitions that is not ignored."),
     key("ddl.lock_wait_timeout", millis(10, MINUTE), Value("1s"),
         "How long one attempt waits for the target's table. Readers of the table queue behind the attempt, so keep it short."),
     key("ddl.lock_deadline", millis(1_000, DAY), Value("30m"),

@@ -83,6 +83,9 @@ pub struct TableDetails {
     /// Those of the target.
     #[serde(default)]
     pub target_partitions: TargetPartitions,
+    /// The target has rows that the source has removed and that `ddl.ignore` keeps: a copy would lose them.
+    #[serde(default)]
+    pub target_keeps_rows: bool,
     /// The schema of the target's PostGIS, where spatial columns are to be of its type. Chosen once, as a
     /// column's type is.
     #[serde(default)]

@@ -36,6 +36,11 @@ impl Names {
         name.clone()
     }
 
+    /// The name is one that something else is about to have.
+    pub fn reserve(&mut self, name: &str) {
+        self.taken.insert(name.to_owned());
+    }
+
     /// The name is free again, or belongs to what is asked for.
     pub fn release(&mut self, name: &str) {
         self.taken.remove(name);

@@ -28,8 +28,8 @@ use super::types::may_become_boolean;
 use super::{Column, TableModel, TableName, TargetType};
 use crate::halt::Halt;
 
-/// Most partitions of a table: PostgreSQL locks each of them and its indexes in one transaction, and
-/// with its default settings has room for 6,400 locks (`max_locks_per_transaction` × `max_connections`).
+/// Most partitions of a table: PostgreSQL locks each of them and its indexes in one transaction. Whether its
+/// settings leave room for that is checked where they are known (`sink/locks.rs`).
 const MAX_PARTITIONS: usize = 1_000;
 
 /// How the configuration wants partitioned tables on the target.
@@ -119,15 +119,39 @@ pub struct Partition {
 /// A partitioned table of the target as its catalog shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPartitions {
-    /// `pg_partitioned_table.partstrat`.
-    pub strategy: char,
+    pub places: FoundPlaces,
     /// An expression is left out.
     pub columns: Vec<String>,
-    pub has_default: bool,
     /// Direct ones.
     pub partitions: i64,
+    /// Names of partitions that are partitioned themselves and have no place for every row.
+    pub incomplete: Vec<String>,
     /// Leaves that are no permanent, logged tables.
     pub odd: i64,
+}
+
+/// What rows a partitioned table takes, if it is one of its own or a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundPlaces {
+    /// `pg_partitioned_table.partstrat`.
+    pub strategy: char,
+    pub has_default: bool,
+    /// Of each of its partitions by HASH.
+    pub moduli: Vec<i64>,
+}
+
+impl FoundPlaces {
+    /// Whether there is a place for every row. Of HASH no two partitions overlap and each modulus divides the
+    /// next larger one (PostgreSQL manual, "CREATE TABLE"): what they take adds up.
+    #[must_use]
+    pub fn takes_every_row(&self) -> bool {
+        if self.strategy != TargetStrategy::Hash.code() {
+            return self.has_default;
+        }
+        let Some(&largest) = self.moduli.iter().max() else { return false };
+        let shares = self.moduli.iter().map(|modulus| largest.checked_div(*modulus));
+        shares.sum::<Option<i64>>() == Some(largest)
+    }
 }
 
 impl TargetPartitions {
@@ -219,19 +243,35 @@ impl Native {
     pub(super) fn differences(&self, found: &FoundPartitions) -> Vec<String> {
         let mut differences = Vec::new();
         let wanted = format!("{} ({})", self.strategy.sql(), self.columns.join(", "));
-        if found.strategy != self.strategy.code() || found.columns != self.columns {
+        if found.places.strategy != self.strategy.code() || found.columns != self.columns {
             differences.push(format!("it is not partitioned by {wanted}"));
-        } else if self.strategy.has_default() && !found.has_default {
-            differences.push("it has no DEFAULT partition for the rows that no other takes".to_owned());
-        } else if !self.strategy.has_default()
-            && usize::try_from(found.partitions).ok() != Some(self.partitions.len())
-        {
-            differences.push(format!("it has not the {} partitions of the source", self.partitions.len()));
+        } else if !found.places.takes_every_row() {
+            differences.push(if self.strategy.has_default() {
+                "it has no DEFAULT partition for the rows that no other takes".to_owned()
+            } else {
+                "its partitions by HASH do not have a place for every row".to_owned()
+            });
+        }
+        for name in &found.incomplete {
+            differences.push(format!(
+                "its partition \"{name}\" is partitioned itself, and does not have a place for every row"
+            ));
         }
         if found.odd > 0 {
             differences.push("a partition is not a permanent, logged table".to_owned());
         }
         differences
+    }
+
+    /// What is wrong with a table that was created with these partitions: those that a hand has taken off
+    /// or dropped are gone with their rows.
+    #[must_use]
+    pub fn missing(&self, found: &FoundPartitions) -> Option<String> {
+        let made = self.partitions.len() + usize::from(self.strategy.has_default());
+        let has = usize::try_from(found.partitions).unwrap_or_default();
+        (has < made).then(|| {
+            format!("it has {has} partitions of {made}: others were detached or dropped with their rows")
+        })
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 mod ddl;
 mod details;
+mod moves;
 
 use super::batch::{BatchWriter, Interrupt, Needed, on_row};
 use super::catalog;

@@ -9,6 +9,7 @@ use super::checkpoint::{CommitError, Progress, commit};
 use super::client::{Client, Error};
 use super::dependents;
 use super::error::{failure, while_doing};
+use super::locks;
 use super::objects;
 use super::rebuild::Belongings;
 use super::statements;
@@ -20,7 +21,7 @@ use crate::config::DdlConfig;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::diff::{TargetColumn, TargetTable, UniqueIndex, Uniqueness, check_target, has_key};
 use crate::schema::names::Names;
-use crate::schema::partitions::FoundPartitions;
+use crate::schema::partitions::{FoundPartitions, FoundPlaces};
 use crate::schema::phase::TablePhase;
 use crate::schema::render::collation::create_collations;
 use crate::schema::render::{self, Key};
@@ -73,14 +74,20 @@ const READ_FIRING: &str = "\
     SELECT rulename::text FROM pg_rewrite JOIN tree ON ev_class = member WHERE ev_type <> '1' AND ev_enabled IN ('R', 'A') \
     ORDER BY 1";
 
+/// The table, and then each partition that is partitioned itself.
 const READ_PARTITIONS: &str = "\
-    SELECT p.partstrat, ARRAY( \
-            SELECT a.attname::text FROM unnest(p.partattrs::int2[]) WITH ORDINALITY k (attnum, place) \
+    SELECT p.partstrat, p.partdefid <> 0, \
+        ARRAY(SELECT substring(pg_get_expr(c.relpartbound, c.oid) FROM 'modulus ([0-9]+)')::int8 \
+            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
+            WHERE i.inhparent = p.partrelid AND NOT i.inhdetachpending AND p.partstrat = 'h'), \
+        ARRAY(SELECT a.attname::text FROM unnest(p.partattrs::int2[]) WITH ORDINALITY k (attnum, place) \
             JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = k.attnum ORDER BY k.place), \
-        p.partdefid <> 0, (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = p.partrelid), \
+        (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = p.partrelid AND NOT i.inhdetachpending), \
         (SELECT count(*) FROM pg_partition_tree(p.partrelid::regclass) t JOIN pg_class c ON c.oid = t.relid \
-            WHERE t.isleaf AND (c.relkind <> 'r' OR c.relpersistence <> 'p')) \
-    FROM pg_partitioned_table p WHERE p.partrelid = $1::oid";
+            WHERE t.isleaf AND (c.relkind <> 'r' OR c.relpersistence <> 'p')), \
+        o.relname::text \
+    FROM pg_partition_tree($1::oid::regclass) t JOIN pg_partitioned_table p ON p.partrelid = t.relid \
+        JOIN pg_class o ON o.oid = p.partrelid ORDER BY t.level, o.relname";
 
 /// Row security that would apply to this session's own role.
 const READ_ROW_SECURITY: &str = "SELECT row_security_active($1::oid)";
@@ -96,14 +103,25 @@ macro_rules! signature {
             (SELECT string_agg(concat(t.oid, ':', t.xmin), ',' ORDER BY t.oid) \
                 FROM pg_trigger t WHERE t.tgrelid = c.oid), \
             (SELECT string_agg(concat(r.oid, ':', r.xmin), ',' ORDER BY r.oid) \
-                FROM pg_rewrite r WHERE r.ev_class = c.oid)) AS signature \
+                FROM pg_rewrite r WHERE r.ev_class = c.oid), \
+            CASE WHEN c.relkind = 'p' THEN ( \
+                WITH RECURSIVE member (oid, link) AS (SELECT c.oid, NULL::xid \
+                    UNION ALL SELECT h.inhrelid, h.xmin FROM pg_inherits h JOIN member m ON h.inhparent = m.oid) \
+                SELECT md5(string_agg(concat_ws(':', m.oid, m.link, \
+                    (SELECT concat(p.xmin, '/', p.partdefid) FROM pg_partitioned_table p WHERE p.partrelid = m.oid), \
+                    (SELECT string_agg(concat(i.indexrelid, '/', i.xmin), ',' ORDER BY i.indexrelid) \
+                        FROM pg_index i WHERE i.indrelid = m.oid AND i.indisunique), \
+                    (SELECT string_agg(concat(t.oid, '/', t.xmin), ',' ORDER BY t.oid) \
+                        FROM pg_trigger t WHERE t.tgrelid = m.oid), \
+                    (SELECT string_agg(concat(r.oid, '/', r.xmin), ',' ORDER BY r.oid) \
+                        FROM pg_rewrite r WHERE r.ev_class = m.oid)), ';' ORDER BY m.oid)) FROM member m) END) AS signature \
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
         WHERE n.nspname = $1::text AND c.relname = $2::text"
     };
 }
 
-/// What changes with a table's columns, unique indexes, triggers and rules: the row versions that
-/// describe them. Vacuuming and analyzing write in place and leave it as it is.
+/// What changes with a table's columns, unique indexes, triggers, rules and partitions, and with those of its
+/// partitions: the row versions that describe them. No partition is locked for it. Vacuuming and analyzing write in place and leave it as it is.
 const SIGNATURE: &str = signature!();
 
 /// Fails unless the table's signature is the third parameter.
@@ -125,13 +143,13 @@ async fn read(client: &Client, schema: &str, table: &str) -> Result<Option<Targe
     let columns = client.query(READ_COLUMNS, &[&oid]).await?;
     let unique_indexes = client.query(READ_UNIQUE_INDEXES, &[&oid]).await?;
     let firing = client.query(READ_FIRING, &[&oid]).await?;
-    let partitions = client.query_opt(READ_PARTITIONS, &[&oid]).await?;
+    let partitions = client.query(READ_PARTITIONS, &[&oid]).await?;
     Ok(Some(TargetTable {
         kind: char_of(relation.try_get(1)?),
         persistence: char_of(relation.try_get(2)?),
         columns: columns.iter().map(column).collect::<Result<_, _>>()?,
         unique_indexes: unique_indexes.iter().map(unique_index).collect::<Result<_, _>>()?,
-        partitions: partitions.map(|row| found_partitions(&row)).transpose()?,
+        partitions: found_partitions(&partitions)?,
         firing: firing.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
     }))
 }
@@ -154,14 +172,21 @@ fn column(row: &Row) -> Result<TargetColumn, tokio_postgres::Error> {
     })
 }
 
-fn found_partitions(row: &Row) -> Result<FoundPartitions, tokio_postgres::Error> {
-    Ok(FoundPartitions {
-        strategy: char_of(row.try_get(0)?),
-        columns: row.try_get(1)?,
-        has_default: row.try_get(2)?,
-        partitions: row.try_get(3)?,
-        odd: row.try_get(4)?,
-    })
+fn found_partitions(rows: &[Row]) -> Result<Option<FoundPartitions>, tokio_postgres::Error> {
+    let Some((table, nested)) = rows.split_first() else { return Ok(None) };
+    let mut incomplete = Vec::new();
+    for row in nested {
+        if !found_places(row)?.takes_every_row() {
+            incomplete.push(row.try_get(6)?);
+        }
+    }
+    let (columns, partitions, odd) = (table.try_get(3)?, table.try_get(4)?, table.try_get(5)?);
+    Ok(Some(FoundPartitions { places: found_places(table)?, columns, partitions, incomplete, odd }))
+}
+
+fn found_places(row: &Row) -> Result<FoundPlaces, tokio_postgres::Error> {
+    let (has_default, moduli) = (row.try_get(1)?, row.try_get(2)?);
+    Ok(FoundPlaces { strategy: char_of(row.try_get(0)?), has_default, moduli })
 }
 
 fn unique_index(row: &Row) -> Result<UniqueIndex, tokio_postgres::Error> {
@@ -188,7 +213,10 @@ pub async fn verify(client: &Client, tables: &[TableState]) -> Result<(), Failur
             return Err(on(Halt::new(Reason::CheckpointInvalid, detail), name));
         }
         match read_table(client, name).await? {
-            Some(found) => check(client, &state.model, &found, state.uniqueness()).await?,
+            Some(found) => {
+                check(client, &state.model, &found, state.uniqueness()).await?;
+                refuse_missing_partitions(&state.model, state.ownership, &found)?;
+            }
             None => return Err(on(Halt::new(Reason::TargetDrift, "the target's table is missing"), name)),
         }
     }
@@ -200,6 +228,7 @@ pub async fn verify(client: &Client, tables: &[TableState]) -> Result<(), Failur
 pub(super) async fn hold_fit(
     client: &Client,
     model: &TableModel,
+    ownership: Ownership,
     uniqueness: Uniqueness,
 ) -> Result<String, Failure> {
     let doing = "locking a target table";
@@ -208,9 +237,21 @@ pub(super) async fn hold_fit(
     let missing = || on(Halt::new(Reason::TargetDrift, "the target's table is missing"), &model.name);
     let found = read_table(client, &model.name).await?.ok_or_else(missing)?;
     check(client, model, &found, uniqueness).await?;
+    refuse_missing_partitions(model, ownership, &found)?;
     let (schema, table) = render::target_name(&model.name)?;
     let row = client.query_one(SIGNATURE, &[&schema, &table]).await.map_err(while_doing(doing))?;
     row.try_get(0).map_err(while_doing(doing))
+}
+
+/// A table that the pipeline has created keeps the partitions that it was created with.
+fn refuse_missing_partitions(
+    model: &TableModel,
+    ownership: Ownership,
+    found: &TargetTable,
+) -> Result<(), Failure> {
+    let native = model.details.target_partitions.native().filter(|_| ownership == Ownership::Created);
+    let missing = native.zip(found.partitions.as_ref()).and_then(|(native, found)| native.missing(found));
+    missing.map_or(Ok(()), |missing| Err(on(Halt::new(Reason::TargetDrift, missing), &model.name)))
 }
 
 /// Saves the states of tables that are not copied yet, unless another pipeline writes their
@@ -474,6 +515,7 @@ pub(super) async fn create(
     let name = &model.name;
     let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
     vacate(client, name).await?;
+    locks::refuse_too_many(client, model).await?;
     if let Some(found) = read_table(client, name).await? {
         check(client, model, &found, uniqueness).await?;
         let doing = "looking for rows in a target table";

@@ -13,6 +13,7 @@ use super::conversions::{Conversion, Ledger};
 use super::error::while_doing;
 use super::session::{Fence, Session};
 use super::statements;
+use super::table_state::Ownership;
 use super::target_change;
 use super::transaction::{FencedTransaction, OpError};
 use crate::convert::Uses;
@@ -68,7 +69,8 @@ impl ChunkWriter {
             ledger.changed(THE_TABLE, *change, &statement, None);
         }
         let client = tx.quiet_client().await.map_err(OpError::into_failure)?;
-        catalog::hold_fit(client, model, Uniqueness::OfKeyIfAny).await?;
+        // Who has made it does not matter to what a chunk needs.
+        catalog::hold_fit(client, model, Ownership::Adopted, Uniqueness::OfKeyIfAny).await?;
         let sink = client.copy_in(&copy_in).await.map_err(while_doing("opening a COPY"))?;
         let buffer = Vec::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4);
         let mut copy = ChunkCopy {

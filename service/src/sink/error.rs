@@ -117,12 +117,21 @@ fn redact_db(db: &DbError) -> String {
             text.push_str(&format!(", {kind} {name:?}"));
         }
     }
+    // The server's advice on a full table of locks names the setting in every language.
+    if db.hint().is_some_and(|hint| hint.contains(LOCKS_SETTING)) {
+        text.push_str(": its table of locks is full, which a higher ");
+        text.push_str(LOCKS_SETTING);
+        text.push_str(" and a restart of it make larger");
+    }
     if *db.code() == SqlState::PROGRAM_LIMIT_EXCEEDED {
         text.push_str(": ");
         text.push_str(too_large(db.constraint().is_some()));
     }
     text
 }
+
+/// What bounds the locks of all sessions together.
+pub(super) const LOCKS_SETTING: &str = "max_locks_per_transaction";
 
 /// The limits behind `program_limit_exceeded` on writing. The server names the index of an entry, and
 /// nothing of a row (server source `src/backend/access/heap/hio.c`, `nbtree/nbtutils.c`).

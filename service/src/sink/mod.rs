@@ -18,6 +18,7 @@ pub mod conversions;
 pub mod copy;
 mod dependents;
 pub mod error;
+mod locks;
 pub mod migrate;
 mod net;
 pub mod objects;

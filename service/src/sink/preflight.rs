@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 use super::client::Client;
 use super::connect::{OLDEST_SERVER, log_in, server_version, set_up};
 use super::error::while_doing;
-use super::postgis;
+use super::{locks, postgis};
 use crate::config::TargetConfig;
 use crate::halt::{Failure, Halt, Reason, Side};
 use crate::preflight::Finding;
@@ -83,6 +83,7 @@ pub async fn check_session(
         findings.extend(without_icu(client).await?);
     }
     check_schemas(client, tables, &mut findings).await?;
+    findings.extend(locks::check(client, tables).await?);
     postgis::check(client, tables, &mut findings).await?;
     tables::check(client, pipeline, tables, &mut findings).await?;
     Ok(findings)

@@ -256,7 +256,8 @@ impl Table {
     /// Checks the target's table, which can't change until the batch ends, and prepares its
     /// statements.
     pub(super) async fn prepare(&mut self, client: &Client, batch: u64) -> Result<(), Failure> {
-        self.signature = catalog::hold_fit(client, &self.state.model, self.state.uniqueness()).await?;
+        let TableState { model, ownership, .. } = &self.state;
+        self.signature = catalog::hold_fit(client, model, *ownership, self.state.uniqueness()).await?;
         self.prepared = Some(prepared::prepare(client, &self.state.model).await?);
         self.looked_in = batch;
         Ok(())

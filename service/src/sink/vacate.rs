@@ -4,6 +4,8 @@
 //! and the sequences of identity columns: `user` with an index on `role` has an index `user_role`, and the
 //! source may create a table of that name at any time.
 
+use tokio_postgres::types::ToSql;
+
 use super::client::Client;
 use super::error::while_doing;
 use crate::halt::Failure;
@@ -49,12 +51,27 @@ pub(super) async fn vacate(client: &Client, name: &TableName) -> Result<(), Fail
     let Some(taker) = taker else { return Ok(()) };
     let oid: u32 = taker.try_get(0).map_err(while_doing(doing))?;
     let kind: &str = taker.try_get(1).map_err(while_doing(doing))?;
-    let free = Candidates::of_relation(table, oid).hashed;
-    let (old, new) = (quote_ident(table)?, quote_ident(&free)?);
+    give_another_name(client, name, kind, &Candidates::of_relation(table, oid).hashed).await
+}
+
+/// Renames an INDEX, a SEQUENCE or a partition (TABLE) of that name, and its record.
+///
+/// # Errors
+/// Failures of the target.
+pub(super) async fn give_another_name(
+    client: &Client,
+    name: &TableName,
+    kind: &str,
+    free: &str,
+) -> Result<(), Failure> {
+    let doing = "giving a name free";
+    let (schema, relation) = target_name(name)?;
+    let (old, new) = (quote_ident(relation)?, quote_ident(free)?);
     let sql = format!("ALTER {kind} {} RENAME TO {new}", qualified(name)?);
     client.alter(&sql).await.map_err(while_doing(doing))?;
-    client.execute(RENAME_RECORD, &[&schema, &table, &free, &old, &new]).await.map_err(while_doing(doing))?;
-    let label = format!("{schema}.{table}");
+    let params: [&(dyn ToSql + Sync); 5] = [&schema, &relation, &free, &old, &new];
+    client.execute(RENAME_RECORD, &params).await.map_err(while_doing(doing))?;
+    let label = format!("{schema}.{relation}");
     tracing::info!(table = label, kind, to = free, "renamed what had the name that a table takes");
     Ok(())
 }

@@ -274,23 +274,39 @@ fn partitions_are_named_after_their_table_and_what_is_left_has_one() {
 #[test]
 fn a_table_of_the_target_has_to_have_a_place_for_every_row() {
     let list = map(&source("LIST", "`int`", &["1"]), &model(&["int"])).unwrap();
+    let places = |strategy, has_default, moduli: &[i64]| FoundPlaces {
+        strategy,
+        has_default,
+        moduli: moduli.to_vec(),
+    };
     let fit = FoundPartitions {
-        strategy: 'l',
+        places: places('l', true, &[]),
         columns: vec!["int".to_owned()],
-        has_default: true,
         partitions: 7,
+        incomplete: Vec::new(),
         odd: 0,
     };
     assert_eq!(list.differences(&fit), [""; 0]);
     let differs = |native: &Native, found: FoundPartitions| native.differences(&found).join("; ");
-    assert!(differs(&list, FoundPartitions { has_default: false, ..fit.clone() }).contains("DEFAULT"));
-    assert!(differs(&list, FoundPartitions { strategy: 'r', ..fit.clone() }).contains("by LIST (int)"));
-    assert!(differs(&list, FoundPartitions { columns: vec!["a".to_owned()], ..fit }).contains("by LIST"));
+    let of = |places| FoundPartitions { places, ..fit.clone() };
+    assert!(differs(&list, of(places('l', false, &[]))).contains("DEFAULT"));
+    assert!(differs(&list, of(places('r', true, &[]))).contains("by LIST (int)"));
+    assert!(
+        differs(&list, FoundPartitions { columns: vec!["a".to_owned()], ..fit.clone() }).contains("by LIST")
+    );
     assert!(differs(&list, FoundPartitions { odd: 1, ..fit.clone() }).contains("logged"));
+    let nested = FoundPartitions { incomplete: vec!["p".to_owned()], ..fit.clone() };
+    assert!(differs(&list, nested).contains("partition \"p\" is partitioned itself"));
+    assert_eq!(list.missing(&FoundPartitions { partitions: 2, ..fit.clone() }), None);
+    assert!(list.missing(&FoundPartitions { partitions: 1, ..fit.clone() }).is_some());
+
     let hash = map(&source("HASH", "`int`", &["", ""]), &model(&["int"])).unwrap();
-    let found = FoundPartitions { strategy: 'h', has_default: false, partitions: 2, ..fit };
-    assert_eq!(hash.differences(&found), [""; 0]);
-    assert!(differs(&hash, FoundPartitions { partitions: 1, ..found }).contains("2 partitions"));
+    for whole in [&[2, 2][..], &[1], &[2, 4, 4], &[3, 3, 6, 6]] {
+        assert_eq!(hash.differences(&of(places('h', false, whole))), [""; 0], "{whole:?}");
+    }
+    for part in [&[4, 4][..], &[], &[2], &[2, 4], &[3, 6, 6]] {
+        assert!(differs(&hash, of(places('h', false, part))).contains("place for every row"), "{part:?}");
+    }
 }
 
 #[test]

@@ -17,19 +17,18 @@ use super::super::dependents;
 use super::super::error::{failure, while_doing};
 use super::super::objects::follow::{Following, States, follow};
 use super::super::params::Params;
-use super::super::schema_change::{Action, AppliedChange, Outcome, decide};
+use super::super::schema_change::{Action, AppliedChange, Outcome, decide, spare_kept_rows};
 use super::super::statements;
 use super::super::table_state::{Ownership, TableState};
 use super::super::tables::Tables;
 use super::super::transaction::{FencedTransaction, OpError};
 use super::super::vacate::vacate;
-use super::{Applier, Pause, Progress, on_row};
+use super::{Applier, Pause, Progress, moves, on_row};
 use crate::convert::{ColumnPlan, Role};
 use crate::fold::unit::SchemaChange;
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::alter::{Altered, TargetChange};
 use crate::schema::diff::Uniqueness;
-use crate::schema::names::Candidates;
 use crate::schema::phase::TablePhase;
 use crate::schema::policy::ColumnPolicies;
 use crate::schema::render::{self, Key, change};
@@ -87,7 +86,10 @@ impl Applier {
                     progress.pause = Some(Pause::Locked(table));
                     return Ok(());
                 }
-                Err(Undone::Refused(refused)) => give_up_altering(&mut actions, &refused),
+                Err(Undone::Refused(refused)) => {
+                    give_up_altering(&mut actions, &refused);
+                    spare_kept_rows(change, &actions, &self.tables)?;
+                }
                 Err(Undone::Failed(mut failure)) => {
                     for action in &actions {
                         failure = dependents::named(self.writer.client(), failure, action.table()).await?;
@@ -118,7 +120,8 @@ impl Applier {
         let Failure::Halt(halt) = &failure else { return Err(failure) };
         let is_meant = |state: &&TableState| {
             let TableName { database, table } = state.name();
-            state.provisional && halt.table.as_deref() == Some(&format!("{database}.{table}"))
+            let may_be_copied = state.provisional && !state.model.details.target_keeps_rows;
+            may_be_copied && halt.table.as_deref() == Some(&format!("{database}.{table}"))
         };
         let Some(state) = self.tables.states().find(is_meant) else { return Err(failure) };
         if halt.reason != Reason::SchemaDrift {
@@ -286,6 +289,7 @@ async fn prepare(
             vacate(client, to).await?;
         }
     }
+    moves::clear_the_way(client, actions).await?;
     let created = |name: &TableName| {
         let (_, model) = announced.filter(|(known, _)| known == name)?;
         Some((model.clone()?, Ownership::Created))
@@ -339,12 +343,15 @@ async fn on_target(
             | Action::Detach(_)
             | Action::Release(_)
             | Action::Copy { .. }
+            | Action::Keep(_)
             | Action::Note(_) => {
                 done.add(table, []);
             }
         }
     }
-    move_tables(client, actions, &mut done).await?;
+    for (table, statements) in moves::move_tables(client, actions).await? {
+        done.add(&table, statements);
+    }
     Ok(done)
 }
 
@@ -377,114 +384,6 @@ fn locked(error: &Error, name: &TableName) -> Undone {
 
 const fn by_name(state: &TableState) -> (&TableName, &TableState) {
     (state.name(), state)
-}
-
-/// Tables whose places are taken, or that go to another schema, go over names of their own.
-async fn move_tables(client: &Client, actions: &[Action], done: &mut Done) -> Result<(), Failure> {
-    let doing = "renaming a table";
-    let moves: Vec<(&TableName, &TableName)> = actions
-        .iter()
-        .filter_map(|action| match action {
-            Action::Move { from, to } => Some((from, to)),
-            _ => None,
-        })
-        .collect();
-    let mut second = Vec::new();
-    for (number, (from, to)) in moves.iter().enumerate() {
-        done.add(from, catalog::create_schema(client, &to.database).await?);
-        let taken = moves.iter().any(|(other, _)| other == to) || from.database != to.database;
-        if taken {
-            let between =
-                TableName { database: from.database.clone(), table: format!("tidegate-moving-{number}") };
-            run(client, doing, from, render::move_table(from, &between)?, done).await?;
-            if from.database != to.database {
-                let moved = move_partitions(client, &between, &to.database).await?;
-                run(client, doing, from, moved, done).await?;
-                let renames = clear_names(client, &between, &to.database).await?;
-                run(client, doing, from, renames, done).await?;
-            }
-            second.push((*from, between, *to));
-        } else {
-            run(client, doing, from, render::move_table(from, to)?, done).await?;
-        }
-    }
-    for (from, between, to) in second {
-        run(client, doing, from, render::move_table(&between, to)?, done).await?;
-    }
-    Ok(())
-}
-
-const READ_PARTITIONS: &str = "\
-    SELECT p.oid, p.relname::text, EXISTS (SELECT FROM pg_class t JOIN pg_namespace s ON s.oid = t.relnamespace \
-        WHERE s.nspname = $3::text AND t.relname = p.relname) \
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-        JOIN pg_inherits i ON i.inhparent = c.oid JOIN pg_class p ON p.oid = i.inhrelid AND p.relispartition \
-    WHERE n.nspname = $1::text AND c.relname = $2::text AND p.relnamespace = c.relnamespace ORDER BY p.oid";
-
-/// Statements that take a table's partitions along to another schema, under names that are free there.
-async fn move_partitions(client: &Client, table: &TableName, schema: &str) -> Result<Vec<String>, Failure> {
-    let doing = "renaming a table";
-    let rows = client.query(READ_PARTITIONS, &[&table.database, &table.table, &schema]).await;
-    let mut statements = Vec::new();
-    for row in rows.map_err(while_doing(doing))? {
-        let oid: u32 = row.try_get(0).map_err(while_doing(doing))?;
-        let relation: String = row.try_get(1).map_err(while_doing(doing))?;
-        let is_taken: bool = row.try_get(2).map_err(while_doing(doing))?;
-        let mut partition = TableName { database: table.database.clone(), table: relation };
-        statements.extend(clear_names(client, &partition, schema).await?);
-        if is_taken {
-            let free = Candidates::of_relation(&partition.table, oid).hashed;
-            let to = TableName { database: partition.database.clone(), table: free };
-            statements.extend(render::move_table(&partition, &to)?);
-            partition = to;
-        }
-        let to = TableName { database: schema.to_owned(), table: partition.table.clone() };
-        statements.extend(render::move_table(&partition, &to)?);
-    }
-    Ok(statements)
-}
-
-/// Indexes and sequences of a table whose names are taken in a schema: they move with it.
-const READ_TAKEN_NAMES: &str = "\
-    SELECT o.oid, o.relname::text, o.relkind = 'S' \
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-        JOIN pg_class o ON o.oid IN ( \
-            SELECT indexrelid FROM pg_index WHERE indrelid = c.oid \
-            UNION ALL SELECT d.objid FROM pg_depend d WHERE d.refobjid = c.oid AND d.refobjsubid > 0 \
-                AND d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')) \
-    WHERE n.nspname = $1::text AND c.relname = $2::text AND EXISTS ( \
-        SELECT FROM pg_class t JOIN pg_namespace s ON s.oid = t.relnamespace \
-        WHERE s.nspname = $3::text AND t.relname = o.relname) \
-    ORDER BY o.oid";
-
-/// Statements that give them names that are free anywhere.
-async fn clear_names(client: &Client, table: &TableName, schema: &str) -> Result<Vec<String>, Failure> {
-    let doing = "renaming a table";
-    let rows = client.query(READ_TAKEN_NAMES, &[&table.database, &table.table, &schema]).await;
-    let mut statements = Vec::new();
-    for row in rows.map_err(while_doing(doing))? {
-        let oid: u32 = row.try_get(0).map_err(while_doing(doing))?;
-        let relation: String = row.try_get(1).map_err(while_doing(doing))?;
-        let is_sequence: bool = row.try_get(2).map_err(while_doing(doing))?;
-        let kind = if is_sequence { "SEQUENCE" } else { "INDEX" };
-        let name = render::qualified(&TableName { database: table.database.clone(), table: relation })?;
-        statements.push(format!("ALTER {kind} {name} RENAME TO \"tidegate-{oid}\""));
-    }
-    Ok(statements)
-}
-
-async fn run(
-    client: &Client,
-    doing: &'static str,
-    table: &TableName,
-    statements: Vec<String>,
-    done: &mut Done,
-) -> Result<(), Failure> {
-    for statement in &statements {
-        client.alter(statement).await.map_err(|error| catalog::on_name(failure(doing, &error), table))?;
-    }
-    done.add(table, statements);
-    Ok(())
 }
 
 /// What of the target an ALTER TABLE needs.

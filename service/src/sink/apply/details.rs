@@ -137,9 +137,10 @@ fn with_details(state: &TableState, present: &TableModel) -> Option<TableState> 
     let mut present = present.clone();
     spatial::keep_choice(&mut present, &state.model);
     let mut new = state.clone();
-    // The target's partitions and collations were chosen when they were made, and stay.
+    // The target's partitions and collations were chosen when they were made, and stay; its rows are its own.
     let target_partitions = std::mem::take(&mut new.model.details.target_partitions);
-    new.model.details = TableDetails { target_partitions, ..present.details.clone() };
+    let target_keeps_rows = new.model.details.target_keeps_rows;
+    new.model.details = TableDetails { target_partitions, target_keeps_rows, ..present.details.clone() };
     for (column, present) in new.model.columns.iter_mut().zip(&present.columns) {
         let target_collation = column.details.target_collation.take();
         column.details = ColumnDetails { target_collation, ..present.details.clone() };

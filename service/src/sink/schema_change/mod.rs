@@ -18,6 +18,9 @@
 //! CREATE and ALTER DATABASE, …     nothing
 //! ```
 //!
+//! Where `ddl.ignore` has kept rows that the source has removed, no copy and no table that takes the
+//! name may lose them: that halts.
+//!
 //! A change whose GTID is in a table's snapshot set is in its rows and its model already, and is
 //! nothing to it.
 
@@ -71,6 +74,8 @@ pub(super) enum Action {
     Move { from: TableName, to: TableName },
     /// Every row goes.
     Empty(TableName),
+    /// Rows stay that the source has removed.
+    Keep(TableName),
     /// The target's table is changed in place.
     Alter { table: TableName, altered: Box<Altered> },
     /// A new table, empty. Its definition has to be announced.
@@ -94,6 +99,7 @@ impl Action {
             | Self::Detach(table)
             | Self::Release(table)
             | Self::Empty(table)
+            | Self::Keep(table)
             | Self::Create(table)
             | Self::Note(table) => table,
         }
@@ -108,6 +114,7 @@ impl Action {
             Self::Release(_) => "left to the operator",
             Self::Move { .. } => "renamed",
             Self::Empty(_) => "emptied",
+            Self::Keep(_) => "its rows are kept",
             Self::Alter { .. } => "altered",
             Self::Create(_) => "created",
             Self::Copy { .. } => "to be copied anew",
@@ -151,7 +158,7 @@ struct Rules<'a, K> {
 /// they are to be done.
 ///
 /// # Errors
-/// `ddl_unsupported` where the operator's policy is to halt.
+/// `ddl_unsupported` where the operator's policy is to halt, `rows_kept` as [`spare_kept_rows`].
 pub(super) fn decide(
     change: &SchemaChange,
     config: &DdlConfig,
@@ -165,8 +172,46 @@ pub(super) fn decide(
         |action: &&Action| matches!(action, Action::Create(_) | Action::Forget(_) | Action::Note(_));
     match actions.iter().find(|action| !harmless(action)) {
         Some(action) if config.policy == DdlPolicy::Halt => Err(refused(change, action.table())),
-        _ => Ok(actions),
+        _ => spare_kept_rows(change, &actions, known).map(|()| actions),
     }
+}
+
+/// Refuses what would lose rows that `ddl.ignore` has kept. A table that the source drops or empties is not
+/// listed any more: there they go.
+///
+/// # Errors
+/// `rows_kept`.
+pub(super) fn spare_kept_rows(
+    change: &SchemaChange,
+    actions: &[Action],
+    known: &impl Known,
+) -> Result<(), Halt> {
+    let keeps =
+        |name: &TableName| known.state(name).is_some_and(|state| state.model.details.target_keeps_rows);
+    let before = |table: &TableName| {
+        let arrives = |action: &Action| match action {
+            Action::Move { from, to } if to == table => Some(from.clone()),
+            _ => None,
+        };
+        actions.iter().find_map(arrives).unwrap_or_else(|| table.clone())
+    };
+    let drops = matches!(change.statement.kind, DdlKind::DropTable | DdlKind::DropDatabase);
+    let is_lost = |action: &Action| match action {
+        Action::Copy { table, .. } => keeps(&before(table)),
+        Action::Drop(table) => !drops && keeps(table),
+        _ => false,
+    };
+    let Some(action) = actions.iter().find(|action| is_lost(action)) else { return Ok(()) };
+    let why = match action {
+        Action::Copy { why, .. } => why,
+        _ => "another table takes its name",
+    };
+    let detail = format!(
+        "the target has rows that the source has removed, as ddl.ignore wants it, and {} would lose them: {why}",
+        change.statement.kind.name()
+    );
+    let TableName { database, table } = action.table();
+    Err(Halt::new(Reason::RowsKept, detail).at_gtid(&change.gtid).on_table(database, table))
 }
 
 fn refused(change: &SchemaChange, table: &TableName) -> Halt {
@@ -259,7 +304,7 @@ impl<K: Known> Rules<'_, K> {
 
     fn truncate(&self, table: &TableName) -> Action {
         if self.is_ignored(table) {
-            Action::Note(table.clone())
+            Action::Keep(table.clone())
         } else if self.config.policy == DdlPolicy::Resync {
             copy(table, POLICY)
         } else {
@@ -293,7 +338,7 @@ impl<K: Known> Rules<'_, K> {
         if moves && !rest.is_empty() {
             match self.alter_one(from, rest) {
                 Action::Copy { why, .. } => actions.push(copy(to, why)),
-                altered @ Action::Alter { .. } => actions.insert(0, altered),
+                own @ (Action::Alter { .. } | Action::Keep(_)) => actions.insert(0, own),
                 _ => {}
             }
         }
@@ -332,8 +377,8 @@ impl<K: Known> Rules<'_, K> {
     /// What operations other than RENAME and EXCHANGE PARTITION mean for a table that they happen to.
     fn alter_one(&self, table: &TableName, operations: &[AlterOperation]) -> Action {
         let Some(state) = self.known.state(table) else { return Action::Note(table.clone()) };
-        if self.is_ignored(table) && operations.iter().all(removes_partitions) {
-            return Action::Note(table.clone());
+        if self.is_ignored(table) && !operations.is_empty() && operations.iter().all(removes_partitions) {
+            return Action::Keep(table.clone());
         }
         if let Some(why) = self.partitions_anew(state, operations) {
             return copy(table, why);

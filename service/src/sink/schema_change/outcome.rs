@@ -75,7 +75,15 @@ impl Outcome {
                         .or_else(|| known.state(table).filter(|_| !outcome.removed.contains(table)).cloned());
                     outcome.saved.push(to_copy(table, kept)?);
                 }
-                Action::Empty(_) | Action::Note(_) => {}
+                Action::Keep(name) | Action::Empty(name) => {
+                    let keeps = matches!(action, Action::Keep(_));
+                    let mut state = state(name)?;
+                    if state.model.details.target_keeps_rows != keeps {
+                        state.model.details.target_keeps_rows = keeps;
+                        altered_states.insert(name, state);
+                    }
+                }
+                Action::Note(_) => {}
             }
         }
         outcome.saved.extend(altered_states.into_values());

@@ -2,10 +2,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
+use crate::config::Ignored;
 use crate::fold::statement::Ddl;
 use crate::fold::unit::Fingerprint;
 use crate::schema::alter::StatementFacts;
 use crate::schema::ddl::CreateTable;
+use crate::schema::partitions::{Native, TargetPartitions, TargetStrategy};
 use crate::schema::{Column, MysqlType, TableModel, TargetType};
 
 const GTID: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562:7";
@@ -80,6 +82,17 @@ impl Tables {
     }
 
     fn decide(&self, kind: DdlKind, content: Content, tables: &[&str]) -> Vec<Action> {
+        self.ruled(&[], kind, content, tables).unwrap()
+    }
+
+    /// With entries of `ddl.ignore`.
+    fn ruled(
+        &self,
+        ignore: &[&str],
+        kind: DdlKind,
+        content: Content,
+        tables: &[&str],
+    ) -> Result<Vec<Action>, Halt> {
         let tables = tables.iter().map(|table| name(table)).collect();
         let statement = Ddl { kind, tables, databases: vec!["app".to_owned()], content };
         let fingerprint =
@@ -87,10 +100,10 @@ impl Tables {
         let (gtid, facts) = (GTID.parse().unwrap(), StatementFacts::default());
         let change = SchemaChange { gtid, fingerprint, overlap_pending: false, statement, facts };
         let (lock_wait_timeout, lock_deadline) = (Duration::from_secs(1), Duration::from_secs(1));
-        let config =
-            DdlConfig { policy: DdlPolicy::Mirror, ignore: Vec::new(), lock_wait_timeout, lock_deadline };
+        let ignore = ignore.iter().map(|entry| Ignored::parse(entry).unwrap()).collect();
+        let config = DdlConfig { policy: DdlPolicy::Mirror, ignore, lock_wait_timeout, lock_deadline };
         let filter = Filter::new(&["app.*".to_owned()], &["app._*".to_owned()]).unwrap();
-        decide(&change, &config, &filter, &Overrides::default(), self).unwrap()
+        decide(&change, &config, &filter, &Overrides::default(), self)
     }
 
     fn rename(&self, pairs: &[(&str, &str)]) -> Vec<String> {
@@ -122,6 +135,7 @@ fn shown(action: &Action) -> String {
         Action::Release(_) => format!("release {table}"),
         Action::Move { to, .. } => format!("{table} -> {}", to.table),
         Action::Empty(_) => format!("empty {table}"),
+        Action::Keep(_) => format!("keep {table}"),
         Action::Alter { .. } => format!("alter {table}"),
         Action::Create(_) => format!("create {table}"),
         Action::Copy { .. } => format!("copy {table}"),
@@ -242,4 +256,44 @@ fn each_table_of_a_swap_keeps_its_own_state() {
     saved.sort_by_key(|state| state.rows_copied);
     let names: Vec<_> = saved.iter().map(|state| state.name().table.as_str()).collect();
     assert_eq!(names, ["b", "a"]);
+}
+
+#[test]
+fn rows_that_were_kept_are_not_lost_to_a_copy() {
+    let mut known = Tables::default().streaming("t").streaming("new");
+    let partition = |operation| Content::Alter(vec![AlterOperation::Partition(operation)]);
+    let alter = |known: &Tables, operation| {
+        known.ruled(&["drop_partition app.t"], DdlKind::AlterTable, partition(operation), &["t", "new"])
+    };
+    let actions = alter(&known, PartitionOperation::Drop).unwrap();
+    assert_eq!(actions.iter().map(shown).collect::<Vec<_>>(), ["keep t"]);
+    let [state] = Outcome::of(&actions, &known, |_| None).unwrap().saved.try_into().unwrap();
+    assert!(state.model.details.target_keeps_rows && state.phase == TablePhase::Streaming);
+    known.0.insert(name("t"), state);
+
+    // Those that lose nothing pass.
+    assert_eq!(alter(&known, PartitionOperation::Truncate).unwrap(), [Action::Keep(name("t"))]);
+    assert_eq!(alter(&known, PartitionOperation::Add).unwrap(), [Action::Note(name("t"))]);
+    assert_eq!(known.rename(&[("t", "x")]), ["t -> x"]);
+    assert_eq!(known.drop(&["t"]), ["drop t"]);
+    let emptied = known.decide(DdlKind::TruncateTable, Content::Names, &["t"]);
+    let [state] = Outcome::of(&emptied, &known, |_| None).unwrap().saved.try_into().unwrap();
+    assert!(!state.model.details.target_keeps_rows, "it has none any more");
+
+    let halts = |result: Result<Vec<Action>, Halt>| {
+        let halt = result.unwrap_err();
+        assert_eq!((halt.reason, halt.table.as_deref()), (Reason::RowsKept, Some("app.t")), "{halt}");
+    };
+    halts(alter(&known, PartitionOperation::Exchange));
+    let pairs = vec![(name("t"), name("_old")), (name("new"), name("t"))];
+    halts(known.ruled(&[], DdlKind::RenameTable, Content::Rename(pairs), &[]));
+    let pairs = vec![(name("t"), name("_old")), (name("_new"), name("t"))];
+    halts(known.ruled(&[], DdlKind::RenameTable, Content::Rename(pairs), &[]));
+    let details = &mut known.0.get_mut(&name("t")).unwrap().model.details;
+    details.target_partitions = TargetPartitions::Native(Native {
+        strategy: TargetStrategy::List,
+        columns: vec!["id".to_owned()],
+        partitions: Vec::new(),
+    });
+    halts(alter(&known, PartitionOperation::Add));
 }
