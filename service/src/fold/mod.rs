@@ -93,10 +93,8 @@ impl Cascades {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlap {
     pub gtid: Gtid,
+    /// As the server has it that the stream comes from.
     pub fingerprint: Fingerprint,
-    /// Whether the stream comes from the server that the fingerprint was taken from. Only then do
-    /// the immediate commit timestamp and the length have to agree.
-    pub same_server: bool,
 }
 
 /// What one event led to.
@@ -215,6 +213,14 @@ impl Fold {
     #[must_use]
     pub const fn position(&self) -> &GtidSet {
         &self.position
+    }
+
+    /// What has been folded, or waits in the pool.
+    #[must_use]
+    pub fn received(&self) -> GtidSet {
+        let mut received = self.position.clone();
+        received.union_with(&self.pool.gtids());
+        received
     }
 
     /// What of a set has neither been folded nor waits in the pool, and the overlapped group of it
@@ -384,8 +390,7 @@ impl XaPolicy {
 impl Overlap {
     /// A source that was reset or restored and refilled has another transaction under the GTID.
     fn verify(&self, head: &GtidEvent) -> Result<(), Halt> {
-        let (applied, received) = (&self.fingerprint, fingerprint(head));
-        if applied.agrees(&received, self.same_server) {
+        if self.fingerprint == fingerprint(head) {
             return Ok(());
         }
         let detail = "the transaction that was applied last has another commit time or length on the source";

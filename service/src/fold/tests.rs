@@ -825,11 +825,11 @@ fn payloads_are_inflated_under_the_bound() {
 
 // Resume.
 
-fn applied(gno: u64, events: &[RawEvent], same_server: bool) -> Overlap {
+fn applied(gno: u64, events: &[RawEvent]) -> Overlap {
     let (original_commit_micros, immediate_commit_micros) = commit_micros(gno);
     let transaction_length = events.iter().map(|event| u64::from(event.header.event_length)).sum();
     let fingerprint = Fingerprint { original_commit_micros, immediate_commit_micros, transaction_length };
-    Overlap { gtid: gtid(gno), fingerprint, same_server }
+    Overlap { gtid: gtid(gno), fingerprint }
 }
 
 fn resumed(overlap: Overlap) -> Fold {
@@ -847,7 +847,7 @@ fn the_overlapped_group_is_verified_and_dropped_uninterpreted() {
         vec![query("ROLLBACK"), of_type(200)],
     ] {
         let events = group(2, STATEMENTS, &parts);
-        let mut fold = resumed(applied(2, &events, true));
+        let mut fold = resumed(applied(2, &events));
         let position = fold.position().clone();
         let last = events.len() - 1;
         for (at, event) in events.into_iter().enumerate() {
@@ -864,30 +864,25 @@ fn the_overlapped_group_is_verified_and_dropped_uninterpreted() {
 #[test]
 fn another_transaction_under_the_overlapped_gtid_is_a_diverged_history() {
     type Change = fn(&mut Fingerprint);
-    let changes: [(Change, bool); 3] = [
-        (|applied| applied.original_commit_micros += 1, true),
-        (|applied| applied.immediate_commit_micros += 1, false),
-        (|applied| applied.transaction_length += 1, false),
+    let changes: [Change; 3] = [
+        |applied| applied.original_commit_micros += 1,
+        |applied| applied.immediate_commit_micros += 1,
+        |applied| applied.transaction_length += 1,
     ];
     let events = group(2, ROWS_ONLY, &with(&row_items(), xid()));
-    for (change, counts_elsewhere) in changes {
-        for same_server in [true, false] {
-            let mut overlap = applied(2, &events, same_server);
-            change(&mut overlap.fingerprint);
-            let (units, _, halt) = resumed(overlap).run(events.clone());
-            assert!(units.is_empty());
-            let reason = halt.map(|halt| halt.reason);
-            let expected = (same_server || counts_elsewhere).then_some(Reason::SourceHistoryDiverged);
-            assert_eq!(reason, expected);
-        }
+    for change in changes {
+        let mut overlap = applied(2, &events);
+        change(&mut overlap.fingerprint);
+        let (units, _, halt) = resumed(overlap).run(events.clone());
+        assert!(units.is_empty());
+        assert_eq!(halt.map(|halt| halt.reason), Some(Reason::SourceHistoryDiverged));
     }
 }
 
 #[test]
 fn another_transaction_under_the_gtid_of_a_landmark_is_a_diverged_history() {
     let landmark = |gno, late| {
-        let mut fingerprint =
-            applied(gno, &group(gno, ROWS_ONLY, &with(&row_items(), xid())), true).fingerprint;
+        let mut fingerprint = applied(gno, &group(gno, ROWS_ONLY, &with(&row_items(), xid()))).fingerprint;
         fingerprint.original_commit_micros += u64::from(late);
         Landmark { gtid: gtid(gno), server: None, fingerprint: Some(fingerprint) }
     };
@@ -925,12 +920,12 @@ fn another_transaction_under_the_gtid_of_a_landmark_is_a_diverged_history() {
 #[test]
 fn the_overlapped_group_may_come_late() {
     let overlapped = group(2, ROWS_ONLY, &[begin(), xid()]);
-    let mut fold = resumed(applied(2, &overlapped, false));
+    let mut fold = resumed(applied(2, &overlapped));
     for event in group(5, ROWS_ONLY, &[begin()]) {
         assert!(matches!(fold.step(event), Ok(Step::Continue)));
     }
     drop(fold);
-    let mut fold = resumed(applied(2, &overlapped, false));
+    let mut fold = resumed(applied(2, &overlapped));
     let (before, after) = (group(5, ROWS_ONLY, &[begin(), xid()]), group(6, ROWS_ONLY, &[begin(), xid()]));
     let (mut steps, mut lacking) = (Vec::new(), Vec::new());
     let asked = GtidSet::from_iter([&gtid(2), &gtid(5)]);
@@ -968,7 +963,7 @@ fn a_dropped_group_that_is_cut_off_is_a_desync() {
         (query(&"x".repeat(1000)).raw(), Reason::TransactionLengthMismatch),
     ] {
         let stream = events[..3].iter().cloned().chain([cut]);
-        let (units, _, halt) = resumed(applied(2, &events, true)).run(stream);
+        let (units, _, halt) = resumed(applied(2, &events)).run(stream);
         let halt = halt.unwrap();
         assert_eq!((units.len(), halt.reason, halt.gtid), (0, reason, Some(gtid(2))));
     }

@@ -6,12 +6,14 @@ use mysql_async::Conn;
 
 use crate::config::SourceConfig;
 use crate::fold::Overlap;
-use crate::gtid::GtidSet;
+use crate::fold::unit::Fingerprint;
+use crate::gtid::{Gtid, GtidSet};
 use crate::halt::{Failure, Halt, Reason};
 use crate::schema::phase::TablePhase;
 use crate::sink::checkpoint::Position;
 use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
+use crate::source::capture::other_server;
 use crate::source::connect::Identity;
 use crate::source::dump::fingerprint_of;
 use crate::source::reader;
@@ -45,7 +47,7 @@ pub(super) async fn check(
     identity: &Identity,
 ) -> Result<Resume, Failure> {
     let checkpoint = writer.checkpoint();
-    let Some(position) = checkpoint.position.clone() else {
+    let Some(mut position) = checkpoint.position.clone() else {
         return Err(Halt::new(Reason::Internal, "the copy ended without giving a position").into());
     };
     let replica_uuid = checkpoint.replica_uuid.to_string();
@@ -55,10 +57,9 @@ pub(super) async fn check(
     refuse_gap(&purged, &position.processed)?;
     refuse_unpurged(&purged, identity, &writer.load_tables().await?)?;
     if !same_server {
-        // In another server's order it may come after transactions that would be applied by then.
-        refuse_refilled(source, &replica_uuid, &position).await?;
         tracing::info!(server_uuid = %identity.server_uuid, "reading from a server not read from before");
-        writer.set_source(identity.server_uuid).await?;
+        position.last = carried_over(source, &replica_uuid, identity, &position).await?;
+        writer.follow(identity.server_uuid, position.clone()).await?;
     }
     let mut dump_set = position.processed.clone();
     let overlap = match position.last {
@@ -72,7 +73,7 @@ pub(super) async fn check(
         }
         Some((gtid, fingerprint)) => {
             dump_set.remove(&gtid);
-            Some(Overlap { gtid, fingerprint, same_server })
+            Some(Overlap { gtid, fingerprint })
         }
         None => None,
     };
@@ -119,8 +120,8 @@ pub(super) async fn explained(
     }
 }
 
-/// The comparison that a resume makes, by the time that every server keeps: the transaction may have
-/// been applied from another one.
+/// The comparison that a resume makes, by the time that every server keeps: the address may lead to
+/// another one by now.
 async fn refuse_refilled(
     source: &SourceConfig,
     replica_uuid: &str,
@@ -128,11 +129,37 @@ async fn refuse_refilled(
 ) -> Result<(), Failure> {
     let Some((gtid, applied)) = &position.last else { return Ok(()) };
     let found = fingerprint_of(source, replica_uuid, &position.processed, gtid).await?;
-    if found.is_none_or(|(_, found)| applied.agrees(&found, false)) {
+    found.map_or(Ok(()), |(_, found)| same_transaction(gtid, applied, &found)).map_err(Failure::from)
+}
+
+/// The transaction applied last as another server has it, or as it was applied where that one has
+/// purged it.
+///
+/// In that server's order it may come after many others, which would be applied by the time that it is
+/// compared. And a resume on that server has to compare with what that server has.
+async fn carried_over(
+    source: &SourceConfig,
+    replica_uuid: &str,
+    identity: &Identity,
+    position: &Position,
+) -> Result<Option<(Gtid, Fingerprint)>, Failure> {
+    let Some((gtid, applied)) = &position.last else { return Ok(None) };
+    match fingerprint_of(source, replica_uuid, &position.processed, gtid).await? {
+        Some((server, _)) if server != identity.server_uuid => Err(other_server()),
+        Some((_, found)) => {
+            same_transaction(gtid, applied, &found)?;
+            Ok(Some((gtid.clone(), found)))
+        }
+        None => Ok(position.last.clone()),
+    }
+}
+
+fn same_transaction(gtid: &Gtid, applied: &Fingerprint, found: &Fingerprint) -> Result<(), Halt> {
+    if applied.agrees(found, false) {
         return Ok(());
     }
     let detail = "the transaction that was applied last has another commit time on the source";
-    Err(Halt::new(Reason::SourceHistoryDiverged, detail).at_gtid(gtid).into())
+    Err(Halt::new(Reason::SourceHistoryDiverged, detail).at_gtid(gtid))
 }
 
 /// Waits until the source has finished every transaction of `set`, and returns those that it still

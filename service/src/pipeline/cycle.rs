@@ -6,6 +6,7 @@ use std::sync::Arc;
 use mysql_async::Conn;
 
 use super::stream::End;
+use super::witness::Witness;
 use super::{Context, continuity, stream};
 use crate::config::Config;
 use crate::fold::spill::Spill;
@@ -24,7 +25,7 @@ use crate::sink::table_state::{Ownership, TableState};
 use crate::sink::writer::Writer;
 use crate::sink::{self, catalog};
 use crate::snapshot;
-use crate::source::capture::Waiting;
+use crate::source::capture::{Waiting, other_server};
 use crate::source::dump::Dump;
 use crate::source::{self, reader, xa};
 use crate::status::{ConversionReport, State, StatusHandle};
@@ -76,6 +77,9 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
     catalog::verify(writer.client(), &states).await?;
     publish_tables(&context.status, &states);
     let dump = Dump::open(&config.source, &resume.replica_uuid, &resume.dump_set).await?;
+    if *dump.server_uuid() != identity.server_uuid {
+        return Err(other_server());
+    }
     let (models, _) = reader::describe(&mut conn, &context.filter, &config.types).await?;
     refuse_other_partitions(&states, &models)?;
     let caught_up_at = reader::gtid_executed(&mut conn).await?;
@@ -87,6 +91,9 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
         spill: Arc::clone(&context.spill) as Arc<dyn Spill>,
     };
     let startup = startup_xids(&mut conn, &mut writer).await?;
+    let last = resume.overlap.as_ref().map(|overlap| (overlap.gtid.clone(), overlap.fingerprint.clone()));
+    let stream = writer.checkpoint().replica_uuid;
+    let witness = Witness::new(config.source.clone(), stream, identity.server_uuid, last);
     let fold = Fold::new(resume.processed, resume.overlap, policy)
         .with_landmarks(identity.server_uuid, landmarks(&states))
         .with_startup_xids(startup)
@@ -99,7 +106,7 @@ async fn open(context: &Context, progress: &mut Progress) -> Result<stream::Open
         applier.build_objects().await?;
         publish_objects(&context.status, applier.writer_mut()).await?;
     }
-    Ok(stream::Opened { conn, dump, fold, applier, caught_up_at })
+    Ok(stream::Opened { conn, dump, fold, witness, applier, caught_up_at })
 }
 
 /// What the stream has to find on the source, for the copied rows to be of its history.

@@ -13,6 +13,7 @@ mod queue;
 mod silence;
 mod stream;
 mod watch;
+mod witness;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::queue::{self, Receiver, Sender};
 use super::silence::{Silence, is_heartbeat};
+use super::witness::Witness;
 use super::{Context, continuity, cycle, task_failed, watch};
 use crate::binlog::event::{Event, event_type};
 use crate::fold::unit::Unit;
@@ -44,6 +45,7 @@ pub(super) struct Opened {
     pub(super) conn: Conn,
     pub(super) dump: Dump,
     pub(super) fold: Fold,
+    pub(super) witness: Witness,
     pub(super) applier: Applier,
     /// What the source had executed when the stream was opened: catching up ends there.
     pub(super) caught_up_at: GtidSet,
@@ -72,7 +74,7 @@ pub(super) async fn run(
     opened: Opened,
     progress: &mut cycle::Progress,
 ) -> Result<End, Failure> {
-    let Opened { conn, dump, fold, applier, caught_up_at } = opened;
+    let Opened { conn, dump, fold, witness, applier, caught_up_at } = opened;
     let position = applier.position();
     context.status.checkpoint_loaded(
         &position.processed,
@@ -84,7 +86,7 @@ pub(super) async fn run(
     let (sender, receiver) = queue::channel(context.config.apply.channel_bytes);
     let watcher = watch::run(context.config.source.clone(), context.status.clone());
     let watcher = Owned(tokio::spawn(watcher));
-    let mut source = Owned(tokio::spawn(read(dump, fold, sender, context.status.clone(), watcher)));
+    let mut source = Owned(tokio::spawn(read(dump, fold, sender, context.status.clone(), watcher, witness)));
     let mut apply = Apply { context, applier, conn, receiver, caught_up_at, progress };
     if let Some(end) = apply.run().await? {
         return Ok(end);
@@ -108,6 +110,7 @@ async fn read(
     sender: Sender,
     status: StatusHandle,
     mut watcher: Owned<Failure>,
+    mut witness: Witness,
 ) -> Result<(), Failure> {
     let received = Received::new();
     let mut file = String::new();
@@ -124,6 +127,7 @@ async fn read(
             silence.broken();
         }
         received.event(event.body.len());
+        witness.event(&event, || fold.received()).await?;
         if event.header.event_type == event_type::ROTATE
             && let Ok(Event::Rotate(rotate)) = Event::parse(&event)
         {
@@ -134,6 +138,7 @@ async fn read(
             Step::Continue => {}
             Step::OverlapVerified => tracing::info!("the source's history is the one applied so far"),
             Step::Unit(unit) => {
+                witness.received(&unit);
                 status.stream_position(&file, position);
                 if sender.send(unit).await.is_err() {
                     return Ok(());

@@ -26,8 +26,8 @@ pub struct Position {
     pub processed: GtidSet,
     /// GTIDs of prepared XA transactions that wait for their resolution, outside `processed`.
     pub pooled: GtidSet,
-    /// The transaction processed last: received again on resume and compared. Not replaced until it
-    /// has been.
+    /// The transaction processed last, as the server has it that was last read from: received again
+    /// on resume and compared. Not replaced until it has been.
     pub last: Option<(Gtid, Fingerprint)>,
 }
 
@@ -94,6 +94,8 @@ pub struct ChunkDone {
 pub(super) struct Batch<'a> {
     pub(super) seq: i64,
     pub(super) position: &'a Position,
+    /// The server that the position is one of from now on.
+    pub(super) source: Option<&'a Uuid>,
     /// Tables whose converge set the position includes now.
     pub(super) streaming: &'a [TableName],
     /// Tables that are no longer replicated under these names, removed before `tables` are saved.
@@ -255,10 +257,7 @@ async fn write(tx: &mut FencedTransaction<'_>, progress: &Progress<'_>) -> Resul
                 send(tx, "restarting a copy", sql, params, Expect::Any).await?;
             }
         }
-        Progress::Source(server_uuid) => {
-            let params = ParamsBuilder::default().text(&pipeline).text(&server_uuid.to_string()).build();
-            send(tx, "recording the source", SET_SOURCE, params, Expect::Rows(1)).await?;
-        }
+        Progress::Source(server_uuid) => write_source(tx, &pipeline, server_uuid).await?,
         Progress::StartupXids(xids) => {
             for xid in *xids {
                 let params = xid_params(&pipeline, xid);
@@ -321,6 +320,9 @@ async fn write_batch(
     }
     write_columns(tx, pipeline, batch.columns).await?;
     clear_halt(tx, pipeline, batch.clears_halt).await?;
+    if let Some(server_uuid) = batch.source {
+        write_source(tx, pipeline, server_uuid).await?;
+    }
     let params = advance_params(pipeline, batch.seq, batch.position)?;
     send(tx, "advancing the checkpoint", ADVANCE, params, Expect::Any).await?;
     Ok(())
@@ -394,6 +396,15 @@ async fn write_tables(
         send(tx, "saving table states", table_state::SAVE, params, Expect::Rows(1)).await?;
     }
     Ok(())
+}
+
+async fn write_source(
+    tx: &mut FencedTransaction<'_>,
+    pipeline: &str,
+    server_uuid: &Uuid,
+) -> Result<(), OpError> {
+    let params = ParamsBuilder::default().text(pipeline).text(&server_uuid.to_string()).build();
+    send(tx, "recording the source", SET_SOURCE, params, Expect::Rows(1)).await
 }
 
 async fn clear_halt(tx: &mut FencedTransaction<'_>, pipeline: &str, is_past: bool) -> Result<(), OpError> {

@@ -148,6 +148,17 @@ impl Writer {
         Ok(())
     }
 
+    /// Records a new server together with the position as it is on that one.
+    pub async fn follow(&mut self, server_uuid: Uuid, position: Position) -> Result<(), Failure> {
+        let mut batch = self.batch(&position);
+        batch.source = Some(&server_uuid);
+        let tx = self.session.begin(&self.fence).await.map_err(OpError::into_failure)?;
+        commit(tx, &Progress::Batch(&batch)).await.map_err(checkpoint::CommitError::into_failure)?;
+        self.committed(position);
+        self.checkpoint.source_server_uuid = Some(server_uuid);
+        Ok(())
+    }
+
     /// Gives the pipeline its first position, with the states of the tables it belongs to, in one
     /// commit.
     pub async fn set_position(&mut self, position: Position, tables: &[TableState]) -> Result<(), Failure> {
@@ -195,6 +206,7 @@ impl Writer {
         Batch {
             seq: self.checkpoint.seq,
             position,
+            source: None,
             streaming: &[],
             removed: &[],
             tables: &[],

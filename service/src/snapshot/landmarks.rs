@@ -25,6 +25,7 @@ impl Run<'_> {
     /// Takes note of the history that the first capture is to be of.
     pub(super) async fn note_history(&mut self) -> Result<(), Failure> {
         let mut conn = open(&self.config.source, &self.server).await?;
+        self.resets = reader::resets(&mut conn).await?;
         let executed = reader::gtid_executed(&mut conn).await?;
         self.landmarks(&mut conn, &executed).await.map(drop)
     }
@@ -72,12 +73,18 @@ impl Run<'_> {
         let kept = kept.into_iter().filter(|mark| !purged.contains(&mark.gtid));
         let latest =
             kept.max_by_key(|mark| mark.fingerprint.as_ref().map(|known| known.immediate_commit_micros));
-        if let Some(latest) = latest
-            && let Some(found) = self.look(conn, &latest.gtid).await?
-        {
-            latest.verify(&self.server, &found)?;
+        match latest {
+            Some(latest) => match self.look(conn, &latest.gtid).await? {
+                Some(found) => Ok(latest.verify(&self.server, &found)?),
+                None => Ok(()),
+            },
+            None if reader::resets(conn).await? == self.resets => Ok(()),
+            None => {
+                let detail = "the source has carried out a RESET statement while its tables were copied, and had \
+                              no transaction in its binlog by which its history is told";
+                Err(Halt::new(Reason::SourceHistoryDiverged, detail).into())
+            }
         }
-        Ok(())
     }
 
     /// Compares the landmarks that lie within the position, and returns a transaction of it with its

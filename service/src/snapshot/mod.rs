@@ -73,6 +73,8 @@ struct Run<'a> {
     told_of_prepared: bool,
     /// Those of the capture before, or of the beginning.
     landmarks: Vec<Landmark>,
+    /// The source's count of RESET statements at the beginning.
+    resets: Option<u64>,
 }
 
 /// Brings every table that the filter includes to `catching_up`, and gives the pipeline its first
@@ -91,8 +93,8 @@ pub async fn run(
 ) -> Result<(), Failure> {
     let mut conn = connect(&config.source).await?;
     let server = identity(&mut conn).await?.server_uuid;
-    let (told_of_prepared, landmarks) = (false, Vec::new());
-    let mut run = Run { config, writer, observer, conn, server, told_of_prepared, landmarks };
+    let (told_of_prepared, landmarks, resets) = (false, Vec::new(), None);
+    let mut run = Run { config, writer, observer, conn, server, told_of_prepared, landmarks, resets };
     let tables = run.tables_to_copy(filter).await?;
     if !tables.is_empty() {
         run.note_history().await?;

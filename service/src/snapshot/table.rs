@@ -91,9 +91,11 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
                 try_join_all(views.iter_mut().map(|view| view.pin(state.name()))).await?;
             }
             let mut conn = open(&run.config.source, &run.server).await?;
+            // First: deciding may take as long as reading the table does. And one after the other: both may
+            // open a dump, of one identity.
+            let landmarks = run.landmarks(&mut conn, &captured.set).await?;
             let decided = decide(run, &mut conn, state, &terms, &captured.set, &mut views).await?;
-            // One after the other: both may open a dump, of one identity.
-            Ok::<_, Failure>((decided, run.landmarks(&mut conn, &captured.set).await?))
+            Ok::<_, Failure>((decided, landmarks))
         } => decided?,
     };
     let (Some(decided), landmarks) = decided else { return Ok(TABLE_CHANGED) };

@@ -802,31 +802,35 @@ fn a_source_whose_history_differs_below_its_end_is_told_from_what_it_was() {
     });
 }
 
-/// Landmarks are read after the capture. They must not be those of a history that came in between.
+/// Landmarks are read after the capture. They must not be those of a history that came in between,
+/// whether the source had executed anything before the capture or not.
 #[test]
 fn a_source_that_is_reset_between_a_capture_and_its_landmarks_is_refused() {
     run(async {
-        let fixture = Servers::own(&[], &[]).await?;
-        let fixture = fixture.fixture("between").await?;
-        fixture.source(REFILL).await?;
-        fixture.source("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)").await?;
-        let config = config(&fixture);
-        let (captured, mut told) = mpsc::unbounded_channel();
-        let (go, go_on) = std::sync::mpsc::channel();
-        let observer = AfterCapture { captured, go_on: std::sync::Mutex::new(go_on) };
-        let copying = tokio::spawn(async move { observed_run(&config, &observer).await });
-        told.recv().await.context("a table to capture")?;
-        // Else the capture would end with what the source ended with before.
-        fixture.source("INSERT INTO elsewhere.refill VALUES (1)").await?;
-        go.send(())?;
-        told.recv().await.context("a captured table")?;
-        let lost = gtid_executed(&fixture).await?;
-        fixture.source("RESET BINARY LOGS AND GTIDS").await?;
-        refill(&fixture, &lost).await?;
-        go.send(())?;
-        drop(told);
-        let halt = halt(tokio::time::timeout(Duration::from_secs(60), copying).await??)?;
-        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
+        let servers = Servers::own(&[], &[]).await?;
+        servers.mysql.exec("", REFILL).await?;
+        for (name, before) in [("between", "DO 0"), ("from_nothing", "RESET BINARY LOGS AND GTIDS")] {
+            let fixture = servers.fixture(name).await?;
+            fixture.source("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)").await?;
+            fixture.source(before).await?;
+            let config = config(&fixture);
+            let (captured, mut told) = mpsc::unbounded_channel();
+            let (go, go_on) = std::sync::mpsc::channel();
+            let observer = AfterCapture { captured, go_on: std::sync::Mutex::new(go_on) };
+            let copying = tokio::spawn(async move { observed_run(&config, &observer).await });
+            told.recv().await.context("a table to capture")?;
+            // Else the capture would end with what the source ended with before.
+            fixture.source("REPLACE INTO elsewhere.refill VALUES (1)").await?;
+            go.send(())?;
+            told.recv().await.context("a captured table")?;
+            let lost = gtid_executed(&fixture).await?;
+            fixture.source("RESET BINARY LOGS AND GTIDS").await?;
+            refill(&fixture, &lost).await?;
+            go.send(())?;
+            drop(told);
+            let halt = halt(tokio::time::timeout(Duration::from_secs(60), copying).await??)?;
+            assert_eq!(halt.reason, Reason::SourceHistoryDiverged, "{name}");
+        }
         Ok(())
     });
 }

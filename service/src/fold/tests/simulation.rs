@@ -363,7 +363,7 @@ impl World<'_> {
             if asked.contains(&gtid) {
                 asked.remove(&gtid);
             }
-            overlap = Some(Overlap { gtid, fingerprint, same_server: true });
+            overlap = Some(Overlap { gtid, fingerprint });
         }
         let mut start = self.target.processed.clone();
         if self.broken == Broken::OverlapIsNew {

@@ -81,7 +81,7 @@ impl Dump {
     ) -> Result<Self, Failure> {
         let open = async {
             let mut session = Session::connect(config).await?;
-            let server_uuid = set_up(&mut session, config, replica_uuid).await?;
+            let server_uuid = set_up(&mut session, config, replica_uuid, flags & DUMP_NON_BLOCK == 0).await?;
             let connection_id = session.connection_id();
             let command = dump_command(config.server_id, set, flags);
             let wire = session.into_stream(&command).await.map_err(refused)?;
@@ -208,7 +208,13 @@ async fn find_group(dump: &mut Dump, gtid: &Gtid) -> Result<Fingerprint, Failure
 
 /// Session variables and registration, as a replica of the server's own kind does them (server
 /// source `sql/rpl_replica.cc`). Variables have both names, since 8.0.26 and before.
-async fn set_up(session: &mut Session, config: &SourceConfig, replica_uuid: &str) -> Result<Uuid, Failure> {
+/// A dump that does not last stays out of `SHOW REPLICAS`: the source lists one of a server id.
+async fn set_up(
+    session: &mut Session,
+    config: &SourceConfig,
+    replica_uuid: &str,
+    lasts: bool,
+) -> Result<Uuid, Failure> {
     let replica_uuid: Uuid = replica_uuid
         .parse()
         .map_err(|_| Halt::new(Reason::Internal, "the replica UUID of a dump is malformed"))?;
@@ -217,7 +223,9 @@ async fn set_up(session: &mut Session, config: &SourceConfig, replica_uuid: &str
     let server_uuid = server_uuid
         .and_then(|uuid| uuid.parse().ok())
         .ok_or_else(|| Halt::new(Reason::SourcePreflight, "the source's server_uuid is not a UUID"))?;
-    session.command(&register_command(config.server_id)).await.map_err(refused)?;
+    if lasts {
+        session.command(&register_command(config.server_id)).await.map_err(refused)?;
+    }
     Ok(server_uuid)
 }
 
