@@ -86,17 +86,7 @@ async fn attempt(run: &mut Run<'_>, state: &mut TableState) -> Result<Attempt, F
     let decided = tokio::select! {
         biased;
         disturbed = watch.disturbed() => return disturbed.map(|()| STATEMENT_WAITING),
-        decided = async {
-            if ddl_held_off.get() {
-                try_join_all(views.iter_mut().map(|view| view.pin(state.name()))).await?;
-            }
-            let mut conn = open(&run.config.source, &run.server).await?;
-            // First: deciding may take as long as reading the table does. And one after the other: both may
-            // open a dump, of one identity.
-            let landmarks = run.landmarks(&mut conn, &captured.set).await?;
-            let decided = decide(run, &mut conn, state, &terms, &captured.set, &mut views).await?;
-            Ok::<_, Failure>((decided, landmarks))
-        } => decided?,
+        decided = inspect(run, state, &terms, &captured.set, &mut views, ddl_held_off.get()) => decided?,
     };
     let (Some(decided), landmarks) = decided else { return Ok(TABLE_CHANGED) };
     let captured_at = CapturedAt { set: captured.set, landmarks };
@@ -171,6 +161,25 @@ enum Decided {
     /// With the present definition and the target types chosen at the beginning.
     Resume(TableModel),
     Anew(TableModel),
+}
+
+/// What is made of a capture at `set` before anything is changed, and its landmarks. May be cut off.
+async fn inspect(
+    run: &mut Run<'_>,
+    state: &TableState,
+    captured_on: &Terms,
+    set: &GtidSet,
+    views: &mut [View],
+    ddl_held_off: bool,
+) -> Result<(Option<Decided>, Vec<Landmark>), Failure> {
+    if ddl_held_off {
+        try_join_all(views.iter_mut().map(|view| view.pin(state.name()))).await?;
+    }
+    let mut conn = open(&run.config.source, &run.server).await?;
+    // First: deciding may take as long as reading the table does. And one after the other: both may open
+    // a dump, of one identity.
+    let landmarks = run.landmarks(&mut conn, set).await?;
+    Ok((decide(run, &mut conn, state, captured_on, set, views).await?, landmarks))
 }
 
 /// Decides how the copy goes on from a capture at `set`; `None` where the table is not what the
