@@ -389,3 +389,23 @@ async fn resume(tidegate: &Tidegate) -> Result<()> {
     })
     .await
 }
+
+/// A statement on the whole table locks every partition and its indexes.
+#[test]
+fn a_target_without_room_for_the_locks_is_refused() {
+    run(async {
+        let servers = Servers::own(&[], &["max_locks_per_transaction=10", "max_connections=25"]).await?;
+        let fixture = servers.fixture("locks").await?;
+        let table = "(id INT PRIMARY KEY, v INT, KEY (v)) PARTITION BY HASH (id)";
+        fixture.source(&format!("CREATE TABLE few {table} PARTITIONS 4")).await?;
+        let room = "max_locks_per_transaction";
+        let few = Tidegate::prepare(config(&fixture))?.cli(&["check"]).await?.stdout;
+        ensure!(!few.contains(room), "there is room for a few: {few}");
+        fixture.source(&format!("CREATE TABLE many {table} PARTITIONS 60")).await?;
+        let told = checked(config(&fixture)).await?;
+        ensure!(told.contains(&format!("ALTER SYSTEM SET {room} = ")), "no remedy: {told}");
+        let halt = Tidegate::start(config(&fixture)).await?.wait_halt().await?;
+        ensure!(halt["reason"] == "target_preflight" && halt.to_string().contains(room), "{halt}");
+        Ok(())
+    });
+}

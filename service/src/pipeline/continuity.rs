@@ -116,7 +116,9 @@ pub(super) async fn explained(
         Err(Failure::Halt(behind)) => {
             Halt { detail: format!("{}; {}", behind.detail, halt.detail), ..*behind }.into()
         }
-        Ok(()) | Err(Failure::Retry { .. }) => failure,
+        // A resume asks again.
+        Err(retry @ Failure::Retry { .. }) => retry,
+        Ok(()) => failure,
     }
 }
 
