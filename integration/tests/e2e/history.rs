@@ -412,3 +412,24 @@ fn a_source_that_is_reset_and_refilled_at_once() {
         Ok(())
     });
 }
+
+/// A table that the account has no right to is not in the catalog that it sees.
+#[test]
+fn a_table_that_is_created_and_may_not_be_read() {
+    run(async {
+        let servers = Servers::own(&[], &[]).await?;
+        let fixture = servers.fixture("unreadable").await?;
+        fixture.source(TABLE).await?;
+        let grant = |table| format!("GRANT SELECT ON {}.{table} TO {REPLICATION_USER}", fixture.source);
+        fixture.source(&format!("REVOKE SELECT ON *.* FROM {REPLICATION_USER}; {}", grant("t"))).await?;
+        let tidegate = Tidegate::start(fixture.config()).await?;
+        tidegate.wait_state("streaming").await?;
+        fixture.source("CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1)").await?;
+        let halt = tidegate.wait_halt().await?;
+        ensure!(halt["reason"] == "source_preflight" && halt.to_string().contains("GRANT SELECT"), "{halt}");
+        fixture.source(&grant("u")).await?;
+        ensure!(tidegate.post("/v1/resume").await?.status == 202, "resume is accepted");
+        tidegate.caught_up(&fixture).await?;
+        fixture.assert_same().await
+    });
+}

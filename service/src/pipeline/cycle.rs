@@ -180,7 +180,8 @@ async fn detach_excluded(context: &Context, writer: &mut Writer) -> Result<(), F
     let mut leaving: Vec<TableState> = writer.load_tables().await?;
     leaving.retain(|table| {
         let name = table.name();
-        table.phase != TablePhase::Detached && !context.filter.matches(&name.database, &name.table)
+        let is_ours = table.phase != TablePhase::Detached || table.ownership != Ownership::Unclaimed;
+        is_ours && !context.filter.matches(&name.database, &name.table)
     });
     for table in &mut leaving {
         tracing::info!(table = format!("{}.{}", table.name().database, table.name().table), "detached");

@@ -272,6 +272,9 @@ impl Apply<'_> {
             return Err(Failure::retry(Side::Source, message));
         }
         let model = reader::table(&mut self.conn, &name, self.applier.types()).await?;
+        if model.is_none() {
+            reader::refuse_unreadable(&mut self.conn, &name).await?;
+        }
         self.applier.announce(name, model);
         Ok(())
     }

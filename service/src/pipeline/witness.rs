@@ -68,15 +68,21 @@ impl Witness {
         self.is_of_file = false;
         let Some((gtid, known)) = &self.group else { return Ok(()) };
         let replica_uuid = self.replica_uuid.to_string();
-        match fingerprint_of(&self.source, &replica_uuid, &received(), gtid).await? {
-            Some((server, _)) if server != self.server => Err(other_server()),
-            Some((_, found)) if found != *known => {
+        match fingerprint_of(&self.source, &replica_uuid, &received(), gtid).await {
+            Ok(Some((server, _))) if server != self.server => Err(other_server()),
+            Ok(Some((_, found))) if found != *known => {
                 let detail = "a transaction that the stream brought has another commit time or length on the \
                               source by now";
                 Err(Halt::new(Reason::SourceHistoryDiverged, detail).at_gtid(gtid).into())
             }
+            // A dump that has begun is not ended by a setting that keeps others from beginning.
+            Err(Failure::Halt(halt)) if halt.reason == Reason::SourcePreflight => {
+                tracing::warn!("whether the source still has its history can't be looked up: {halt}");
+                Ok(())
+            }
+            Err(failure) => Err(failure),
             // Files that were read may be purged.
-            Some(_) | None => Ok(()),
+            Ok(Some(_) | None) => Ok(()),
         }
     }
 }

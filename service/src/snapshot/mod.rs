@@ -37,7 +37,7 @@ use crate::schema::{TableModel, TableName};
 use crate::sink::catalog;
 use crate::sink::checkpoint::Position;
 use crate::sink::conversions::Conversion;
-use crate::sink::table_state::TableState;
+use crate::sink::table_state::{Ownership, TableState};
 use crate::sink::writer::Writer;
 use crate::source::capture::Waiting;
 use crate::source::connect::{connect, identity};
@@ -223,6 +223,7 @@ fn discover(models: Vec<TableModel>, known: Vec<TableState>) -> Result<Discovere
                 }
             }
             Some(state) => {
+                refuse_kept_rows(&state)?;
                 let back = TableState::new(model, TablePhase::Pending)?;
                 found.new.push(TableState { ownership: state.ownership, ..back });
             }
@@ -238,6 +239,17 @@ fn discover(models: Vec<TableModel>, known: Vec<TableState>) -> Result<Discovere
     Ok(found)
 }
 
+/// A table that is back is copied anew, unless its target's table was left to the operator.
+fn refuse_kept_rows(state: &TableState) -> Result<(), Halt> {
+    if !state.model.details.target_keeps_rows || state.ownership == Ownership::Unclaimed {
+        return Ok(());
+    }
+    let TableName { database, table } = state.name();
+    let detail = "the table is back in the filter, and its copy would lose rows of the target that the source has \
+                  removed, as ddl.ignore wants it";
+    Err(Halt::new(Reason::RowsKept, detail).on_table(database, table))
+}
+
 const fn is_copied(state: &TableState) -> bool {
     matches!(state.phase, TablePhase::CatchingUp | TablePhase::Streaming)
 }
@@ -245,4 +257,22 @@ const fn is_copied(state: &TableState) -> bool {
 /// A table's name in a log line.
 fn label(table: &TableName) -> String {
     format!("{}.{}", table.database, table.table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_back_keeps_the_rows_that_were_kept() {
+        let name = TableName { database: "app".to_owned(), table: "t".to_owned() };
+        let mut state = TableState::unknown(name, TablePhase::Detached).unwrap();
+        let back = |state: &TableState| discover(vec![state.model.clone()], vec![state.clone()]);
+        state.ownership = Ownership::Created;
+        assert_eq!(back(&state).unwrap().new.len(), 1);
+        state.model.details.target_keeps_rows = true;
+        assert_eq!(back(&state).unwrap_err().reason, Reason::RowsKept);
+        state.ownership = Ownership::Unclaimed;
+        assert_eq!(back(&state).unwrap().new.len(), 1);
+    }
 }

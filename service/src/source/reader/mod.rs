@@ -16,7 +16,7 @@ use crate::halt::{Failure, Halt, Reason, Side};
 use crate::schema::TableName;
 
 pub(super) use definition::{TableFacts, facts, models};
-pub use definition::{describe, table, tables};
+pub use definition::{describe, refuse_unreadable, table, tables};
 pub use objects::{beside_tables, counters};
 
 /// The GTIDs of everything that the source has committed and logged.
