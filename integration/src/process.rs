@@ -199,6 +199,16 @@ impl Tidegate {
         Ok(CommandOutput::new(output))
     }
 
+    /// Resumes, once the cause of the halt is gone.
+    pub async fn resume(&self) -> Result<()> {
+        self.post("/v1/resume").await?;
+        wait::until("the halt to end", || async {
+            let status = self.status().await?;
+            Ok(if status["halt"].is_null() { Look::Done(()) } else { Look::NotYet(status.to_string()) })
+        })
+        .await
+    }
+
     /// SIGTERM, and the exit code.
     pub async fn stop(&self) -> Result<Option<i32>> {
         self.signal(Signal::TERM)?;

@@ -4,6 +4,25 @@
 //! `COM_BINLOG_DUMP_GTID` and `PREVIOUS_GTIDS` take it (server source `sql/rpl_gtid_set.cc`,
 //! `Gtid_set::encode`). Membership, never order: holes and tags are ordinary.
 
+/// Stores a type as its text.
+macro_rules! stored_as_text {
+    ($name:ty) => {
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = GtidError;
+
+            fn try_from(text: String) -> Result<Self, GtidError> {
+                text.parse()
+            }
+        }
+    };
+}
+
 mod intervals;
 mod set;
 mod wire;
@@ -95,19 +114,7 @@ impl fmt::Display for Uuid {
     }
 }
 
-impl From<Uuid> for String {
-    fn from(uuid: Uuid) -> Self {
-        uuid.to_string()
-    }
-}
-
-impl TryFrom<String> for Uuid {
-    type Error = GtidError;
-
-    fn try_from(text: String) -> Result<Self, GtidError> {
-        text.parse()
-    }
-}
+stored_as_text!(Uuid);
 
 /// A GTID tag: lower-case, 1 to 32 characters; or none.
 ///
@@ -214,19 +221,7 @@ impl fmt::Display for Gtid {
     }
 }
 
-impl From<Gtid> for String {
-    fn from(gtid: Gtid) -> Self {
-        gtid.to_string()
-    }
-}
-
-impl TryFrom<String> for Gtid {
-    type Error = GtidError;
-
-    fn try_from(text: String) -> Result<Self, GtidError> {
-        text.parse()
-    }
-}
+stored_as_text!(Gtid);
 
 /// Reads a transaction number: decimal digits only, in the server's range.
 fn number(text: &str) -> Result<u64, GtidError> {

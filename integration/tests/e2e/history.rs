@@ -40,7 +40,8 @@ pub(crate) async fn restart_halts(fixture: &Fixture<'_>, tidegate: &Tidegate, re
     Ok(halt)
 }
 
-async fn purge_all(fixture: &Fixture<'_>) -> Result<()> {
+/// Purges all binlogs but the one in use, which is empty.
+pub(crate) async fn purge_all(fixture: &Fixture<'_>) -> Result<()> {
     fixture.source("FLUSH BINARY LOGS").await?;
     let logs = fixture.source_rows("SHOW BINARY LOGS").await?;
     let last = logs.last().and_then(|row| row.first().cloned().flatten()).context("a binary log")?;

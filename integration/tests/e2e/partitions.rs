@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result, ensure};
 use tidegate_integration::postgres::TARGET_ROLE;
-use tidegate_integration::wait::{Look, until};
 use tidegate_integration::{Config, Fixture, Servers, Tidegate, run};
 
 /// A table of every kind that the target can have, and of others. `NOTES` has their rows' keys.
@@ -365,7 +364,7 @@ fn partitions_that_a_hand_has_changed_are_noticed() {
         let told = halt.to_string().contains("it has 2 partitions of 3");
         ensure!(halt["reason"] == "target_drift" && told, "{halt}");
         fixture.target("ALTER TABLE t ATTACH PARTITION t_p0 FOR VALUES FROM (MINVALUE) TO (10)").await?;
-        resume(&tidegate).await?;
+        tidegate.resume().await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await?;
 
@@ -374,20 +373,10 @@ fn partitions_that_a_hand_has_changed_are_noticed() {
         let halt = tidegate.wait_halt().await?;
         ensure!(halt["reason"] == "target_drift" && halt.to_string().contains("by_hand"), "{halt}");
         fixture.target("DROP INDEX by_hand").await?;
-        resume(&tidegate).await?;
+        tidegate.resume().await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await
     });
-}
-
-/// Resumes, once the cause of the halt is gone.
-async fn resume(tidegate: &Tidegate) -> Result<()> {
-    tidegate.post("/v1/resume").await?;
-    until("the halt to end", || async {
-        let status = tidegate.status().await?;
-        Ok(if status["halt"].is_null() { Look::Done(()) } else { Look::NotYet(status.to_string()) })
-    })
-    .await
 }
 
 /// A statement on the whole table locks every partition and its indexes.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 pub use super::changes::Changes;
 use super::xa::XidDigest;
 use crate::binlog::table_map::TableMap;
-use crate::gtid::{Gtid, Uuid};
+use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Halt, Reason};
 use crate::schema::alter::StatementFacts;
 
@@ -112,15 +112,16 @@ impl Landmark {
         }
     }
 
-    /// Whether this server had purged the transaction when rows were copied from it.
-    #[must_use]
-    pub fn was_purged_on(&self, server: &Uuid) -> bool {
-        self.fingerprint.is_none() && self.server.as_ref() == Some(server)
+    /// Compares what this server had purged with what it has purged by now: it does not get it back.
+    ///
+    /// # Errors
+    /// `source_history_diverged`
+    pub fn verify_purged(&self, server: &Uuid, purged: &GtidSet) -> Result<(), Halt> {
+        let was_purged = self.fingerprint.is_none() && self.server.as_ref() == Some(server);
+        if was_purged && !purged.contains(&self.gtid) { Err(self.is_back()) } else { Ok(()) }
     }
 
-    /// `source_history_diverged`: the server that had purged the transaction has not by now.
-    #[must_use]
-    pub fn is_back(&self) -> Halt {
+    fn is_back(&self) -> Halt {
         self.diverged("a transaction that the source had purged when rows were copied is in its binlog again")
     }
 

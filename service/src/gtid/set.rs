@@ -211,19 +211,7 @@ impl fmt::Display for GtidSet {
     }
 }
 
-impl From<GtidSet> for String {
-    fn from(set: GtidSet) -> Self {
-        set.to_string()
-    }
-}
-
-impl TryFrom<String> for GtidSet {
-    type Error = GtidError;
-
-    fn try_from(text: String) -> Result<Self, GtidError> {
-        text.parse()
-    }
-}
+stored_as_text!(GtidSet);
 
 impl<'a> FromIterator<&'a Gtid> for GtidSet {
     fn from_iter<I: IntoIterator<Item = &'a Gtid>>(gtids: I) -> Self {

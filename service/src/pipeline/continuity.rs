@@ -13,9 +13,8 @@ use crate::schema::phase::TablePhase;
 use crate::sink::checkpoint::Position;
 use crate::sink::table_state::TableState;
 use crate::sink::writer::Writer;
-use crate::source::capture::other_server;
 use crate::source::connect::Identity;
-use crate::source::dump::fingerprint_of;
+use crate::source::dump::{fingerprint_of, fingerprint_on};
 use crate::source::reader;
 
 /// Events reach us before their commit is finished on the source, so a set that is ahead of the
@@ -146,9 +145,9 @@ async fn carried_over(
     position: &Position,
 ) -> Result<Option<(Gtid, Fingerprint)>, Failure> {
     let Some((gtid, applied)) = &position.last else { return Ok(None) };
-    match fingerprint_of(source, replica_uuid, &position.processed, gtid).await? {
-        Some((server, _)) if server != identity.server_uuid => Err(other_server()),
-        Some((_, found)) => {
+    let server = &identity.server_uuid;
+    match fingerprint_on(server, source, replica_uuid, &position.processed, gtid).await? {
+        Some(found) => {
             same_transaction(gtid, applied, &found)?;
             Ok(Some((gtid.clone(), found)))
         }
@@ -191,12 +190,8 @@ fn refuse_gap(purged: &GtidSet, processed: &GtidSet) -> Result<(), Halt> {
 /// What a server had purged when tables were copied from it, it does not have again.
 fn refuse_unpurged(purged: &GtidSet, identity: &Identity, states: &[TableState]) -> Result<(), Halt> {
     let followed = states.iter().filter(|state| state.phase != TablePhase::Detached);
-    let marks = followed.flat_map(|state| &state.landmarks);
-    let mut was_purged = marks.filter(|mark| mark.was_purged_on(&identity.server_uuid));
-    match was_purged.find(|mark| !purged.contains(&mark.gtid)) {
-        Some(mark) => Err(mark.is_back()),
-        None => Ok(()),
-    }
+    let mut marks = followed.flat_map(|state| &state.landmarks);
+    marks.try_for_each(|mark| mark.verify_purged(&identity.server_uuid, purged))
 }
 
 #[cfg(test)]

@@ -6,13 +6,12 @@
 //! that was received before is looked up once more. A reset takes every transaction, so that any
 //! tells; the first of a file is found without reading on.
 
-use crate::binlog::event::{Event, RawEvent};
+use crate::binlog::event::{EventHeader, RawEvent, event_type};
 use crate::config::SourceConfig;
 use crate::fold::unit::{Fingerprint, Unit};
 use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
-use crate::source::capture::other_server;
-use crate::source::dump::fingerprint_of;
+use crate::source::dump::fingerprint_on;
 
 /// The transaction that tells.
 pub(super) struct Witness {
@@ -62,15 +61,14 @@ impl Witness {
         event: &RawEvent,
         received: impl Fn() -> GtidSet,
     ) -> Result<(), Failure> {
-        if !begins_file(event) || !std::mem::replace(&mut self.has_begun, true) {
+        if !begins_file(&event.header) || !std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
         }
         self.is_of_file = false;
         let Some((gtid, known)) = &self.group else { return Ok(()) };
         let replica_uuid = self.replica_uuid.to_string();
-        match fingerprint_of(&self.source, &replica_uuid, &received(), gtid).await {
-            Ok(Some((server, _))) if server != self.server => Err(other_server()),
-            Ok(Some((_, found))) if found != *known => {
+        match fingerprint_on(&self.server, &self.source, &replica_uuid, &received(), gtid).await {
+            Ok(Some(found)) if found != *known => {
                 let detail = "a transaction that the stream brought has another commit time or length on the \
                               source by now";
                 Err(Halt::new(Reason::SourceHistoryDiverged, detail).at_gtid(gtid).into())
@@ -88,6 +86,6 @@ impl Witness {
 }
 
 /// The source makes up a ROTATE for the stream before the first event of each file.
-fn begins_file(event: &RawEvent) -> bool {
-    event.header.is_artificial() && matches!(Event::parse(event), Ok(Event::Rotate(_)))
+const fn begins_file(header: &EventHeader) -> bool {
+    header.is_artificial() && header.event_type == event_type::ROTATE
 }

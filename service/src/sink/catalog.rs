@@ -120,8 +120,9 @@ macro_rules! signature {
     };
 }
 
-/// What changes with a table's columns, unique indexes, triggers, rules and partitions, and with those of its
-/// partitions: the row versions that describe them. No partition is locked for it. Vacuuming and analyzing write in place and leave it as it is.
+/// What changes with a table's columns, unique indexes, triggers, rules and partitions, and with those of
+/// its partitions: the row versions that describe them. No partition is locked for it. Vacuuming and analyzing
+/// write in place and leave it as it is.
 const SIGNATURE: &str = signature!();
 
 /// Fails unless the table's signature is the third parameter.

@@ -150,11 +150,7 @@ impl Writer {
 
     /// Records a new server together with the position as it is on that one.
     pub async fn follow(&mut self, server_uuid: Uuid, position: Position) -> Result<(), Failure> {
-        let mut batch = self.batch(&position);
-        batch.source = Some(&server_uuid);
-        let tx = self.session.begin(&self.fence).await.map_err(OpError::into_failure)?;
-        commit(tx, &Progress::Batch(&batch)).await.map_err(checkpoint::CommitError::into_failure)?;
-        self.committed(position);
+        self.commit_position(position, Some(&server_uuid), &[]).await?;
         self.checkpoint.source_server_uuid = Some(server_uuid);
         Ok(())
     }
@@ -162,8 +158,16 @@ impl Writer {
     /// Gives the pipeline its first position, with the states of the tables it belongs to, in one
     /// commit.
     pub async fn set_position(&mut self, position: Position, tables: &[TableState]) -> Result<(), Failure> {
-        let mut batch = self.batch(&position);
-        batch.tables = tables;
+        self.commit_position(position, None, tables).await
+    }
+
+    async fn commit_position(
+        &mut self,
+        position: Position,
+        source: Option<&Uuid>,
+        tables: &[TableState],
+    ) -> Result<(), Failure> {
+        let batch = Batch { source, tables, ..self.batch(&position) };
         let tx = self.session.begin(&self.fence).await.map_err(OpError::into_failure)?;
         commit(tx, &Progress::Batch(&batch)).await.map_err(checkpoint::CommitError::into_failure)?;
         self.committed(position);

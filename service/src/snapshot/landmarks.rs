@@ -18,7 +18,7 @@ use crate::fold::unit::{Fingerprint, Landmark};
 use crate::gtid::{Gtid, GtidSet, Uuid};
 use crate::halt::{Failure, Halt, Reason};
 use crate::sink::table_state::TableState;
-use crate::source::capture::{open, other_server};
+use crate::source::capture::open;
 use crate::source::{dump, reader};
 
 impl Run<'_> {
@@ -65,12 +65,8 @@ impl Run<'_> {
             return Err(Halt::new(Reason::SourceIdentityMismatch, detail).at_gtid(&lost.gtid).into());
         }
         let purged = reader::gtid_purged(conn).await?;
-        let (gone, kept): (Vec<&Landmark>, Vec<_>) =
-            self.landmarks.iter().partition(|mark| mark.was_purged_on(&self.server));
-        if let Some(back) = gone.into_iter().find(|mark| !purged.contains(&mark.gtid)) {
-            return Err(back.is_back().into());
-        }
-        let kept = kept.into_iter().filter(|mark| !purged.contains(&mark.gtid));
+        self.landmarks.iter().try_for_each(|mark| mark.verify_purged(&self.server, &purged))?;
+        let kept = self.landmarks.iter().filter(|mark| !purged.contains(&mark.gtid));
         let latest =
             kept.max_by_key(|mark| mark.fingerprint.as_ref().map(|known| known.immediate_commit_micros));
         match latest {
@@ -135,11 +131,7 @@ impl Run<'_> {
         let executed = reader::gtid_executed(conn).await?;
         // The stream has not begun: its identity is free.
         let replica_uuid = self.writer.checkpoint().replica_uuid.to_string();
-        let found = dump::fingerprint_of(&self.config.source, &replica_uuid, &executed, gtid).await?;
-        match found {
-            Some((server, _)) if server != self.server => Err(other_server()),
-            found => Ok(found.map(|(_, fingerprint)| fingerprint)),
-        }
+        dump::fingerprint_on(&self.server, &self.config.source, &replica_uuid, &executed, gtid).await
     }
 }
 

@@ -192,6 +192,11 @@ pub fn server_code(error: &Error) -> Option<u16> {
     }
 }
 
+/// Whether the server refused the statement for lack of a privilege.
+pub(super) fn is_denied(error: &Error) -> bool {
+    server_code(error).is_some_and(|code| PRIVILEGE_CODES.contains(&code))
+}
+
 /// Access to a database, table, column or operation denied.
 const PRIVILEGE_CODES: &[u16] = &[1044, 1142, 1143, 1227, 1370, 1410];
 /// Parse error, unknown column, function or variable, wrong value for a variable.

@@ -1,7 +1,5 @@
 //! What the operator decides, and what stands in the way on the target.
 
-use tidegate_integration::wait::{Look, until};
-
 use super::*;
 
 async fn started(
@@ -14,16 +12,6 @@ async fn started(
     let tidegate = Tidegate::start(config(fixture.config())).await?;
     tidegate.wait_state("streaming").await?;
     Ok((fixture, tidegate))
-}
-
-/// Resumes, once the cause of the halt is gone.
-async fn resume(tidegate: &Tidegate) -> Result<()> {
-    tidegate.post("/v1/resume").await?;
-    until("the halt to end", || async {
-        let status = tidegate.status().await?;
-        Ok(if status["halt"].is_null() { Look::Done(()) } else { Look::NotYet(status.to_string()) })
-    })
-    .await
 }
 
 #[test]
@@ -92,7 +80,7 @@ fn what_is_listed_is_not_followed() {
         let halt = tidegate.wait_halt().await?;
         ensure!(halt["reason"] == "target_drift", "{halt}");
         fixture.target("TRUNCATE keep_b").await?;
-        resume(&tidegate).await?;
+        tidegate.resume().await?;
         tidegate.caught_up(&fixture).await
     });
 }
@@ -169,7 +157,7 @@ fn a_long_query_is_waited_for() {
         let rows = fixture.target_scalar("SELECT count(*) FROM t").await?;
         ensure!(rows.as_deref() == Some("1"), "{rows:?}");
         reader.exec("COMMIT").await?;
-        resume(&tidegate).await?;
+        tidegate.resume().await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await
     });
@@ -206,7 +194,7 @@ fn a_table_that_is_created_anew_is_waited_for_and_keeps_its_privileges() {
         let rows = fixture.target_scalar("SELECT count(*) FROM t").await?;
         ensure!(rows.as_deref() == Some("1"), "{rows:?}");
         reader.exec("COMMIT").await?;
-        resume(&tidegate).await?;
+        tidegate.resume().await?;
         tidegate.caught_up(&fixture).await?;
         fixture.assert_same().await?;
         let granted = fixture
@@ -267,7 +255,7 @@ fn what_depends_on_a_table_is_named() {
             let detail = halt["detail"].as_str().unwrap_or_default();
             ensure!(detail.ends_with(&format!("on it depend {named}")), "{halt}");
             fixture.target(mended).await?;
-            resume(&tidegate).await?;
+            tidegate.resume().await?;
             tidegate.caught_up(&fixture).await?;
         }
         let log = tidegate.log()?;
@@ -301,7 +289,7 @@ fn a_table_of_the_operators_is_kept() {
         let halt = tidegate.wait_halt().await?;
         ensure!(halt["reason"] == "target_drift" && halt["table"] == format!("{schema}.t"), "{halt}");
         fixture.target("ALTER TABLE t ALTER v TYPE numeric(5,2)").await?;
-        resume(&tidegate).await?;
+        tidegate.resume().await?;
         fixture.source("INSERT INTO t VALUES (3, 3.25)").await?;
         tidegate.caught_up(&fixture).await?;
         let rows = fixture.target_scalar("SELECT string_agg(v::text, ' ' ORDER BY id) FROM t").await?;

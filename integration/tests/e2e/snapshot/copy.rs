@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::{config, gtid_executed};
+use crate::history::purge_all;
 
 /// Passes chunks on as they are committed.
 struct Chunks(mpsc::UnboundedSender<u64>);
@@ -711,17 +712,11 @@ fn a_source_that_is_reset_and_refilled_under_the_copy_is_refused() {
         fixture.source(REFILL).await?;
         fixture.source("CREATE TABLE a (id INT PRIMARY KEY); INSERT INTO a VALUES (1)").await?;
         thirty_chunks(&fixture, "t", "").await?;
-        let config = config(&fixture);
-        let stalled = stall_middle(&fixture, "t").await?;
-        let mut copying = Copying::start(&config);
-        copying.wait_for_chunks(1 + BEFORE_STALL).await?;
-        let lost = gtid_executed(&fixture).await?;
-        fixture.source("RESET BINARY LOGS AND GTIDS; INSERT INTO a VALUES (2)").await?;
-        refill(&fixture, &lost).await?;
-        stalled.exec("ROLLBACK").await?;
-        let halt = halt(copying.end().await?)?;
-        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
-        Ok(())
+        refused_where(&fixture, 1, async |had| {
+            fixture.source("RESET BINARY LOGS AND GTIDS; INSERT INTO a VALUES (2)").await?;
+            refill(&fixture, had).await
+        })
+        .await
     });
 }
 
@@ -735,15 +730,8 @@ fn a_source_that_tags_all_its_transactions_is_told_from_what_it_was() {
         thirty_chunks(&fixture, "t", "").await?;
         let anew = "RESET BINARY LOGS AND GTIDS; SET gtid_next = 'AUTOMATIC:app'";
         fixture.source(&format!("{anew}; INSERT INTO a VALUES (1)")).await?;
-        let config = config(&fixture);
-        let stalled = stall_middle(&fixture, "t").await?;
-        let mut copying = Copying::start(&config);
-        copying.wait_for_chunks(1 + BEFORE_STALL).await?;
-        fixture.source(&format!("{anew}; INSERT INTO a VALUES (2); INSERT INTO a VALUES (3)")).await?;
-        stalled.exec("ROLLBACK").await?;
-        let halt = halt(copying.end().await?)?;
-        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
-        Ok(())
+        let other = format!("{anew}; INSERT INTO a VALUES (2); INSERT INTO a VALUES (3)");
+        refused_where(&fixture, 1, async |_| fixture.source(&other).await).await
     });
 }
 
@@ -756,20 +744,12 @@ fn a_source_that_had_purged_what_its_history_ends_with_is_told_from_what_it_was(
         let fixture = fixture.fixture("purged").await?;
         fixture.source(REFILL).await?;
         thirty_chunks(&fixture, "t", "").await?;
-        fixture.source("FLUSH BINARY LOGS").await?;
-        let file = fixture.source_rows("SHOW BINARY LOGS").await?.pop().context("a file")?.swap_remove(0);
-        fixture.source(&format!("PURGE BINARY LOGS TO '{}'", file.context("its name")?)).await?;
-        let config = config(&fixture);
-        let stalled = stall_middle(&fixture, "t").await?;
-        let mut copying = Copying::start(&config);
-        copying.wait_for_chunks(BEFORE_STALL).await?;
-        let lost = gtid_executed(&fixture).await?;
-        fixture.source("RESET BINARY LOGS AND GTIDS").await?;
-        refill(&fixture, &lost).await?;
-        stalled.exec("ROLLBACK").await?;
-        let halt = halt(copying.end().await?)?;
-        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
-        Ok(())
+        purge_all(&fixture).await?;
+        refused_where(&fixture, 0, async |had| {
+            fixture.source("RESET BINARY LOGS AND GTIDS").await?;
+            refill(&fixture, had).await
+        })
+        .await
     });
 }
 
@@ -784,21 +764,16 @@ fn a_source_whose_history_differs_below_its_end_is_told_from_what_it_was() {
         fixture.source("CREATE TABLE a (id INT PRIMARY KEY)").await?;
         let committed = "SET original_commit_timestamp = 1234567890; INSERT INTO a VALUES (1)";
         fixture.source(committed).await?;
-        let config = config(&fixture);
-        let stalled = stall_middle(&fixture, "t").await?;
-        let mut copying = Copying::start(&config);
-        copying.wait_for_chunks(1 + BEFORE_STALL).await?;
-        let lost = gtid_executed(&fixture).await?;
-        let mut anew = "RESET BINARY LOGS AND GTIDS; DELETE FROM a".to_owned();
-        for id in 2..lost.len() {
-            write!(anew, "; INSERT INTO a VALUES ({id})")?;
-        }
-        fixture.source(&format!("{anew}; {committed}")).await?;
-        assert_eq!(gtid_executed(&fixture).await?, lost);
-        stalled.exec("ROLLBACK").await?;
-        let halt = halt(copying.end().await?)?;
-        assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
-        Ok(())
+        refused_where(&fixture, 1, async |had| {
+            let mut anew = "RESET BINARY LOGS AND GTIDS; DELETE FROM a".to_owned();
+            for id in 2..had.len() {
+                write!(anew, "; INSERT INTO a VALUES ({id})")?;
+            }
+            fixture.source(&format!("{anew}; {committed}")).await?;
+            assert_eq!(gtid_executed(&fixture).await?, *had);
+            Ok(())
+        })
+        .await
     });
 }
 
@@ -833,6 +808,25 @@ fn a_source_that_is_reset_between_a_capture_and_its_landmarks_is_refused() {
         }
         Ok(())
     });
+}
+
+/// The source loses its history while table `t` is copied, after as many chunks of other tables, and what is
+/// copied then is refused. `lose` is told what the source had executed.
+async fn refused_where(
+    fixture: &Fixture<'_>,
+    chunks_before: usize,
+    lose: impl AsyncFnOnce(&GtidSet) -> Result<()>,
+) -> Result<()> {
+    let config = config(fixture);
+    let stalled = stall_middle(fixture, "t").await?;
+    let mut copying = Copying::start(&config);
+    copying.wait_for_chunks(chunks_before + BEFORE_STALL).await?;
+    let had = gtid_executed(fixture).await?;
+    lose(&had).await?;
+    stalled.exec("ROLLBACK").await?;
+    let halt = halt(copying.end().await?)?;
+    assert_eq!(halt.reason, Reason::SourceHistoryDiverged);
+    Ok(())
 }
 
 /// For [`refill`], where no filter of ours reaches. A copy holds DDL off.

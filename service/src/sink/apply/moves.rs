@@ -1,6 +1,7 @@
 //! RENAME TABLE on the target: tables move with all that has a name beside theirs.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::super::catalog;
 use super::super::client::Client;
@@ -36,7 +37,8 @@ const READ_COMPANIONS: &str = "\
 struct Companion {
     oid: u32,
     name: TableName,
-    kind: &'static str,
+    /// As ALTER has it.
+    kind: String,
 }
 
 fn moves(actions: &[Action]) -> Vec<(&TableName, &TableName)> {
@@ -57,16 +59,19 @@ pub(super) async fn clear_the_way(client: &Client, actions: &[Action]) -> Result
     let mut taken: BTreeMap<&str, Names> = BTreeMap::new();
     for (from, to) in moves.iter().filter(|(from, to)| from.database != to.database) {
         let schema = to.database.as_str();
-        if !taken.contains_key(schema) {
-            let mut names = catalog::relations(client, schema).await?;
-            moves.iter().filter(|(_, to)| to.database == schema).for_each(|(_, to)| names.reserve(&to.table));
-            taken.insert(schema, names);
-        }
+        let taken = match taken.entry(schema) {
+            Entry::Occupied(taken) => taken.into_mut(),
+            Entry::Vacant(place) => {
+                let mut names = catalog::relations(client, schema).await?;
+                let coming = moves.iter().filter(|(_, to)| to.database == schema);
+                coming.for_each(|(_, to)| names.reserve(&to.table));
+                place.insert(names)
+            }
+        };
         for Companion { oid, name, kind } in companions(client, from).await? {
-            let candidates = Candidates::of_relation(&name.table, oid);
-            let free = taken.entry(schema).or_default().take(&candidates);
+            let free = taken.take(&Candidates::of_relation(&name.table, oid));
             if free != name.table {
-                give_another_name(client, &name, kind, &free).await?;
+                give_another_name(client, &name, &kind, &free).await?;
             }
         }
     }
@@ -78,11 +83,10 @@ async fn companions(client: &Client, table: &TableName) -> Result<Vec<Companion>
     let mut companions = Vec::new();
     for row in rows.map_err(while_doing(DOING))? {
         let relation: String = row.try_get(1).map_err(while_doing(DOING))?;
-        let kind: &str = row.try_get(2).map_err(while_doing(DOING))?;
         companions.push(Companion {
             oid: row.try_get(0).map_err(while_doing(DOING))?,
             name: TableName { database: table.database.clone(), table: relation },
-            kind: ["SEQUENCE", "INDEX"].into_iter().find(|known| *known == kind).unwrap_or("TABLE"),
+            kind: row.try_get(2).map_err(while_doing(DOING))?,
         });
     }
     Ok(companions)
@@ -99,23 +103,22 @@ pub(super) async fn move_tables(
     for (number, (from, to)) in moves.iter().enumerate() {
         let mut run = catalog::create_schema(client, &to.database).await?;
         let changes_schema = from.database != to.database;
-        if changes_schema || moves.iter().any(|(other, _)| other == to) {
-            let partitions = if changes_schema { companions(client, from).await? } else { Vec::new() };
+        let statements = if changes_schema || moves.iter().any(|(other, _)| other == to) {
+            let companions = if changes_schema { companions(client, from).await? } else { Vec::new() };
             let between =
                 TableName { database: from.database.clone(), table: format!("tidegate-moving-{number}") };
             let mut statements = render::move_table(from, &between)?;
-            for Companion { name, .. } in partitions.iter().filter(|companion| companion.kind == "TABLE") {
+            for Companion { name, .. } in companions.iter().filter(|companion| companion.kind == "TABLE") {
                 let to = TableName { database: to.database.clone(), table: name.table.clone() };
                 statements.extend(render::move_table(name, &to)?);
             }
-            alter(client, from, &statements).await?;
-            run.extend(statements);
-            second.push((done.len(), between, *to));
+            second.push((number, between, *to));
+            statements
         } else {
-            let statements = render::move_table(from, to)?;
-            alter(client, from, &statements).await?;
-            run.extend(statements);
-        }
+            render::move_table(from, to)?
+        };
+        alter(client, from, &statements).await?;
+        run.extend(statements);
         done.push(((*from).clone(), run));
     }
     for (place, between, to) in second {

@@ -16,6 +16,7 @@ use bytes::{Buf, Bytes};
 use tokio::time::{timeout, timeout_at};
 
 use self::refusal::{is_purged, refusal, refused};
+use super::capture::other_server;
 use super::session::{ServerError, Session, Wire};
 use crate::binlog::event::{ChecksumAlgorithm, Envelope, Event, RawEvent};
 use crate::config::SourceConfig;
@@ -189,6 +190,23 @@ pub async fn fingerprint_of(
     };
     dump.close().await;
     Ok(found)
+}
+
+/// As [`fingerprint_of`], on this server.
+///
+/// # Errors
+/// A failure to retry where the connection has reached another one.
+pub async fn fingerprint_on(
+    server: &Uuid,
+    config: &SourceConfig,
+    replica_uuid: &str,
+    set: &GtidSet,
+    gtid: &Gtid,
+) -> Result<Option<Fingerprint>, Failure> {
+    match fingerprint_of(config, replica_uuid, set, gtid).await? {
+        Some((reached, _)) if reached != *server => Err(other_server()),
+        found => Ok(found.map(|(_, fingerprint)| fingerprint)),
+    }
 }
 
 async fn find_group(dump: &mut Dump, gtid: &Gtid) -> Result<Fingerprint, Failure> {

@@ -16,11 +16,7 @@ use crate::schema::partitions::{SourcePartitions, TargetPartitions};
 use crate::schema::spatial::{self, GeometryKind, Shape};
 use crate::schema::types::{ColumnFacts, TypeContext, hides_labels, parse_column, target_type};
 use crate::schema::{Column, TableModel, TableName};
-use crate::source::connect::{failure, server_code};
-
-/// Access denied to a database, and to a table.
-const ER_DBACCESS_DENIED: u16 = 1044;
-const ER_TABLEACCESS_DENIED: u16 = 1142;
+use crate::source::connect::{failure, is_denied};
 
 /// Every base table; views, which hold no rows, are left out.
 const TABLES: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, TABLE_COMMENT, TABLE_COLLATION FROM information_schema.TABLES \
@@ -146,14 +142,12 @@ pub async fn table(
 pub async fn refuse_unreadable(conn: &mut Conn, table: &TableName) -> Result<(), Failure> {
     let TableName { database, table: name } = table;
     let probe = conn.query_drop(format!("SELECT 1 FROM {} LIMIT 0", quote_table(table))).await;
-    match probe.as_ref().map_err(server_code) {
-        Err(Some(ER_DBACCESS_DENIED | ER_TABLEACCESS_DENIED)) => {
-            let detail = "the account may not read a table that the source has created: GRANT SELECT on it or on its \
-                          database, and resume";
-            Err(Halt::new(Reason::SourcePreflight, detail).on_table(database, name).into())
-        }
-        _ => Ok(()),
+    if !probe.is_err_and(|error| is_denied(&error)) {
+        return Ok(());
     }
+    let detail = "the account may not read a table that the source has created: GRANT SELECT on it or on its \
+                  database, and resume";
+    Err(Halt::new(Reason::SourcePreflight, detail).on_table(database, name).into())
 }
 
 /// Columns joined by a foreign key have one type on the source; the configuration must not part them.
